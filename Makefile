@@ -1,0 +1,36 @@
+# Everything here needs Python 3.11 or newer and make, and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: .types run test test-slow check bench clean
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedsim needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+run: .venv/installed
+	$(BIN)/fedsim run
+
+test: .venv/installed
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -m slow
+
+.types: .venv/installed
+	mkdir -p .types/fedsim
+	for f in fedsim/*; do ln -sfn "../../$$f" ".types/fedsim/$$(basename "$$f")"; done
+	for d in actors scenarios dashboards; do ln -sfn "../../$$d" ".types/fedsim/$$d"; done
+
+check: .types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/installed
+	$(BIN)/python -m tests.benchmarks
+
+clean:
+	rm -rf .venv .types build *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The engine: Ray actors, faults, resume. Import as ``fedsim.actors``."""

@@ -1,0 +1,1 @@
+"""What people look at: plots from run folders. Import as ``fedsim.dashboards``."""

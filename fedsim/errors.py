@@ -1,0 +1,99 @@
+"""Every error that fedsim raises on purpose, and the exit code that the command line gives it.
+
+An error's message is written for the person who can act on it: which setting, what was
+expected, what was got, what to do. Each class passes all of its arguments to ``Exception``,
+so that it survives a pickle round trip between processes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FedsimError(Exception):
+    """Root of fedsim's errors. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 3
+
+
+class ConfigError(FedsimError):
+    """A setting, an argument or an input file is wrong."""
+
+    exit_code = 2
+
+
+class MissingDataError(FedsimError):
+    """A scenario needs a data set that is not there."""
+
+    exit_code = 2
+
+
+class RunFolderError(FedsimError):
+    """A run folder cannot be created, read, locked or continued."""
+
+    exit_code = 2
+
+
+class ResourceError(FedsimError):
+    """The plan needs more memory or CPUs than there are, or the cluster cannot be reached."""
+
+    exit_code = 4
+
+
+class RunError(FedsimError):
+    """The run itself failed."""
+
+
+class ObjectiveError(RunError):
+    """An agent's objective raised, returned a non-finite value or hung.
+
+    Args:
+        summary: one sentence that names the agent, round and point.
+        user_traceback: the traceback of the user's own code, or an empty string.
+    """
+
+    def __init__(self, summary: str, user_traceback: str = "") -> None:
+        super().__init__(summary, user_traceback)
+        self.summary = summary
+        self.user_traceback = user_traceback
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+class UserCodeError(RunError):
+    """A user's scenario, objective, method or aggregator raised outside an evaluation.
+
+    Args:
+        summary: one sentence that names the class and what was being done.
+        user_traceback: the traceback of the user's own code.
+    """
+
+    def __init__(self, summary: str, user_traceback: str = "") -> None:
+        super().__init__(summary, user_traceback)
+        self.summary = summary
+        self.user_traceback = user_traceback
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
+    """The run was stopped from outside; what was recorded is kept."""
+
+    exit_code = 130
+
+
+def nearest(name: str, valid: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or the list of all.
+
+    Args:
+        name: what the user wrote.
+        valid: the names that would have been accepted.
+    """
+    names = sorted(valid)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; valid names: {', '.join(names)}" if names else ""

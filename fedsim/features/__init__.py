@@ -1,0 +1,1 @@
+"""Feature maps that approximate kernels."""

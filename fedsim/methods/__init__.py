@@ -1,0 +1,1 @@
+"""One module per algorithm: its agent program and its server program."""

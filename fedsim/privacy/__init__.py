@@ -1,0 +1,1 @@
+"""Privacy mechanisms, accountants, ledger and calibration."""

@@ -1,0 +1,302 @@
+"""The interfaces between a method, its agents, its server and whatever carries their messages.
+
+A method is two programs: what an agent does (:class:`AgentProgram`) and what the server does
+(:class:`ServerProgram`). The server reaches the agents through a :class:`Fleet`; an
+:class:`Aggregator` turns their replies into the only thing that the server may use. None of
+them knows whether it runs in one process or over a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.rng import Keys, Randomness
+from fedsim.space import Array, Space, Value
+
+AgentId = int
+Payload = Mapping[str, Array]
+"""What crosses between agents and server: named arrays of numbers, and nothing else."""
+
+State = Mapping[str, Array]
+"""What a program keeps between rounds and writes to the run folder; scalars as 0-d arrays."""
+
+RoundInfo = Mapping[str, float]
+"""Diagnostics of a round for the record; never control."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A point that an agent wants evaluated.
+
+    Attributes:
+        u: unit-cube coordinates, shape (D,).
+        source: how it was chosen, e.g. ``initial``, ``own``, ``server``, ``random``.
+    """
+
+    u: Array
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One evaluation as the agent sees it: to be maximised, whatever the scenario's direction.
+
+    Attributes:
+        step: the agent's own count of steps; 0 is the initial design.
+        index: position among the step's proposals.
+        u: where, unit-cube coordinates, shape (D,).
+        y: the observed value, larger is better.
+        source: the proposal's source.
+    """
+
+    step: int
+    index: int
+    u: Array
+    y: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """What the server sends to its agents: everything that they need from it."""
+
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the server asks of its agents.
+
+    Attributes:
+        kind: a name that the agent program knows.
+        payload: arrays that the answer needs.
+    """
+
+    kind: str
+    payload: Payload = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One agent's answer.
+
+    Attributes:
+        agent: who answered.
+        status: ``ok``; ``missing`` (no answer); ``lost_keys`` (a rebuilt agent without secrets).
+        payload: the answer; empty unless ``ok``.
+    """
+
+    agent: AgentId
+    status: Literal["ok", "missing", "lost_keys"]
+    payload: Payload
+
+
+Replies = tuple[Reply, ...]
+"""Answers in agent order, one per agent that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What an aggregator gives to the server program.
+
+    Attributes:
+        payload: named arrays, or None when a budget refused the release.
+        event: what the release costs, or None if it is not private.
+        experimenter: diagnostics that depend on private values. They go to the run folder
+            only: never to a program, an agent or shared output.
+    """
+
+    payload: Payload | None
+    event: SubsampledGaussian | None = None
+    experimenter: Mapping[str, float] = field(default_factory=dict)
+
+
+@runtime_checkable
+class AgentProgram(Protocol):
+    """One participant: its specification and its history; everything else is derived."""
+
+    def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
+        """Return the initial design at step 0, else one proposal."""
+        ...
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Add evaluations to the history."""
+        ...
+
+    def reply(self, request: Request, rng: Keys) -> Payload:
+        """Answer the server."""
+        ...
+
+
+@runtime_checkable
+class Aggregator(Protocol):
+    """Turns agents' replies into what the server may use."""
+
+    def cost(self, t: int) -> SubsampledGaussian | None:
+        """Return what release ``t`` will cost; must not depend on data. None: not private."""
+        ...
+
+    def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
+        """Return the release of round ``t``; may ask again, e.g. for decryption shares."""
+        ...
+
+    def state(self) -> State:
+        """Return what must survive a restart."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Take up a state that :meth:`state` returned."""
+        ...
+
+
+class Fleet(Protocol):
+    """The server program's only handle on its agents."""
+
+    @property
+    def members(self) -> tuple[AgentId, ...]:
+        """All agents, ascending."""
+        ...
+
+    def step(
+        self,
+        t: int,
+        message: Broadcast | None,
+        *,
+        to: Sequence[AgentId] | None = None,
+        then: Request | None = None,
+        via: Aggregator | None = None,
+    ) -> Replies | Release:
+        """Let agents propose, evaluate and observe, then answer ``then``.
+
+        Args:
+            t: the round.
+            message: what the server broadcasts, or None.
+            to: the agents that take part; None is everybody.
+            then: asked of each agent after it has observed.
+            via: folds the answers into a :class:`Release`; the program sees only that.
+        """
+        ...
+
+    def ask(
+        self,
+        t: int,
+        request: Request,
+        *,
+        to: Sequence[AgentId] | None = None,
+        via: Aggregator | None = None,
+    ) -> Replies | Release:
+        """Ask agents without a step; the rest as in :meth:`step`."""
+        ...
+
+
+@runtime_checkable
+class ServerProgram(Protocol):
+    """The server's side of a method."""
+
+    def start(self, fleet: Fleet) -> None:
+        """Do what comes before round 0: helpers' own runs, key set-up, a support set."""
+        ...
+
+    def round(self, t: int, fleet: Fleet) -> RoundInfo:
+        """Run round ``t``: 0 is the initial design, then one query per round."""
+        ...
+
+    def state(self) -> State:
+        """Return what must survive a restart."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Take up a state that :meth:`state` returned."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a method may know of the federation: all of it public.
+
+    Attributes:
+        space: the search space.
+        agents: the number of agents N; they are 0 .. N-1.
+        rounds: the number of queries T after the initial design.
+        seed: the run's seed, for public randomness such as shared features.
+    """
+
+    space: Space
+    agents: int
+    rounds: int
+    seed: int
+
+
+@runtime_checkable
+class Method(Protocol):
+    """An algorithm: built as ``Class(context, **settings)``, once per run and process.
+
+    Its settings are the keyword arguments of its constructor; a configuration file's
+    ``method:`` section is checked against their names and annotations.
+    """
+
+    def agent(self, agent: AgentId) -> AgentProgram:
+        """Return a new program for an agent without history."""
+        ...
+
+    def server(self) -> ServerProgram:
+        """Return a new server program."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an objective may return instead of a number.
+
+    Attributes:
+        y: the observed value, in the scenario's units.
+        noiseless: the value without observation noise, for the record; agents never see it.
+    """
+
+    y: float
+    noiseless: float | None = None
+
+
+class Objective(Protocol):
+    """One agent's black box."""
+
+    def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> float | Evaluation:
+        """Evaluate ``point`` (in the user's units); all randomness comes from ``rng``."""
+        ...
+
+
+@runtime_checkable
+class Scenario(Protocol):
+    """A workload: a search space and one objective per agent.
+
+    Built as ``Class(**settings)``, once per run and process: a configuration file's
+    ``scenario:`` section is checked against the constructor's names and annotations. A
+    constructor that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
+
+    Optional: ``optimum(agent) -> float | None``, the best noiseless value, for regret; it is
+    the experimenter's only.
+    """
+
+    @property
+    def space(self) -> Space:
+        """The search space that all agents share."""
+        ...
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """Which way is better."""
+        ...
+
+    @property
+    def agents(self) -> int:
+        """The number of agents."""
+        ...
+
+    def objective(self, agent: AgentId) -> Objective:
+        """Return an agent's black box."""
+        ...
