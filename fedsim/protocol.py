@@ -238,6 +238,9 @@ class Method(Protocol):
 
     Its settings are the keyword arguments of its constructor; a configuration file's
     ``method:`` section is checked against their names and annotations.
+
+    Optional: ``planned_costs() -> Sequence[SubsampledGaussian]``, what a whole run will spend,
+    so that the privacy loss can be told before anything is run.
     """
 
     def agent(self, agent: AgentId) -> AgentProgram:

@@ -49,7 +49,7 @@ class Parameter:
                 of 0 or less, or a grid has fewer than two levels.
         """
         where = f"parameter {self.name!r}"
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper)):
+        if not math.isfinite(self.upper - self.lower):  # nor may the width overflow
             raise ConfigError(f"{where}: expected finite bounds, got [{self.lower}, {self.upper}]")
         if not self.lower < self.upper:
             raise ConfigError(f"{where}: expected lower < upper, got [{self.lower}, {self.upper}]")
@@ -118,7 +118,8 @@ class Box:
         """Return which rows of ``U`` (n, D) lie in the box, shape (n,)."""
         upper = np.asarray(self.upper)
         below = (upper > U) | ((upper >= 1.0) & (upper >= U))
-        return np.all((np.asarray(self.lower) <= U) & below, axis=1)
+        inside: NDArray[np.bool_] = np.all((np.asarray(self.lower) <= U) & below, axis=1)
+        return inside
 
     def clip(self, U: Array) -> Array:
         """Return ``U`` moved into the box; a half-open border gives the largest number below it."""
@@ -217,8 +218,8 @@ class Space:
         return dict(zip(self.names, point, strict=True))
 
     def snap(self, u: Array) -> Array:
-        """Return the point of the space nearest to ``u``, shape (D,): whole numbers, grid levels."""
-        out = np.clip(np.array(u, dtype=float), 0.0, 1.0)
+        """Return ``u``, shape (D,), moved to the cube, grid levels and whole numbers (in units)."""
+        out: Array = np.clip(np.array(u, dtype=float), 0.0, 1.0)
         for i, p in enumerate(self.parameters):
             if p.levels is not None:
                 out[i] = round(out[i] * (p.levels - 1)) / (p.levels - 1)
@@ -263,21 +264,23 @@ def uniform_design(space: Space, box: Box, count: int, generator: np.random.Gene
     """Draw ``count`` points uniformly from a box, shape (count, D).
 
     One uniform draw per point and dimension is stretched onto the box, so that two boxes get
-    paired designs from equal generators. On a grid the points are grid points of the box.
+    paired designs from equal generators. A parameter with levels gets levels inside the box; an
+    integer parameter is drawn like a real one, and :meth:`Space.snap` rounds it.
 
     Args:
         space: the search space.
         box: where to draw.
         count: how many points.
         generator: consumed.
+
+    Raises:
+        ConfigError: if no level of some parameter lies in the box.
     """
     draws = generator.random((count, space.dimension))
     lower, upper = np.asarray(box.lower), np.asarray(box.upper)
-    if space.grid is None:
-        points = box.clip(lower + draws * (upper - lower))
-    else:
-        points = np.empty_like(draws)
-        for i, p in enumerate(space.parameters):
+    points = box.clip(lower + draws * (upper - lower))
+    for i, p in enumerate(space.parameters):
+        if p.levels is not None:
             values = p.values()
             edge = upper[i] if upper[i] < 1.0 else np.inf
             inside = values[(values >= lower[i]) & (values < edge)]

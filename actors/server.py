@@ -1,0 +1,60 @@
+"""The coordinating actor: owns the server program, the hosts and the journal of a run."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import ray
+from threadpoolctl import threadpool_limits
+
+from fedsim.actors.transport import HostPool, RayTransport
+from fedsim.build import build_scenario
+from fedsim.config import DeadlinesConfig
+from fedsim.runfolder import RunFolder
+from fedsim.simulation import Progress, Simulation, simulate
+
+
+class SimulationServer:
+    """Runs simulations one after another over its own pool of hosts.
+
+    Args:
+        hosts: the number of host actors.
+        cpus_per_host: CPUs that each asks Ray for.
+        deadlines: how long to wait.
+    """
+
+    def __init__(self, hosts: int, cpus_per_host: float, deadlines: DeadlinesConfig) -> None:
+        threadpool_limits(limits=1)
+        self._pool = HostPool(hosts, cpus_per_host, deadlines)
+        self._progress = Progress()
+        self._stop = threading.Event()
+
+    def run(self, simulation: Simulation) -> None:
+        """Run, or go on with, one simulation to its end; errors as in ``simulate``."""
+        self._progress = Progress()
+        folder = RunFolder(simulation.folder)
+        with folder.locked():
+            agents = build_scenario(simulation.spec).agents
+            transport = RayTransport(self._pool, simulation.spec, folder, agents, self._stop.is_set)
+            transport.start()
+            simulate(simulation, transport, notify=self._note, stopped=self._stop.is_set)
+
+    def _note(self, progress: Progress) -> None:
+        self._progress = progress
+
+    @ray.method(concurrency_group="progress")
+    def progress(self) -> Progress:
+        """Tell how far the present simulation is; answered while it runs."""
+        return self._progress
+
+    @ray.method(concurrency_group="progress")
+    def stop(self) -> None:
+        """End the present simulation soon, with ``Interrupted``."""
+        self._stop.set()
+
+
+# Ray's type stubs do not know concurrency groups.
+ServerActor: Any = ray.remote(num_cpus=0, concurrency_groups={"progress": 1})(  # type: ignore[call-overload]
+    SimulationServer
+)

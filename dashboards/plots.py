@@ -1,0 +1,64 @@
+"""Curves from run folders: regret, or best value, against rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedsim.analysis import Run
+from fedsim.errors import ConfigError, RunFolderError
+
+LABELS = {"mean_simple_regret": "simple regret", "mean_best": "best value so far"}
+
+
+def plot_runs(runs: Sequence[Run], path: Path) -> Path:
+    """Draw every variant of every run as one curve and return the picture's path.
+
+    A curve is the mean over seeds of the mean over agents; its band is one standard error over
+    seeds (none for a single seed). Regret is drawn if all runs have it, else the best value.
+
+    Args:
+        runs: finished runs.
+        path: the picture; its ending names the format.
+
+    Raises:
+        ConfigError: if matplotlib does not know the format.
+        RunFolderError: if a run is not finished, or the picture cannot be written.
+    """
+    tables = [(run, run.rounds) for run in runs]
+    regret = all("mean_simple_regret" in rounds for _, rounds in tables)
+    column = "mean_simple_regret" if regret else "mean_best"
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for label, curve in _curves(tables, column):
+        (line,) = axes.plot(curve.index, curve["mean"], label=label)
+        if curve["sem"].notna().all():
+            low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
+            axes.fill_between(curve.index, low, high, alpha=0.25, color=line.get_color(), lw=0)
+    axes.set_xlabel("round (0 is the initial design)")
+    axes.set_ylabel(f"{LABELS[column]}, mean of agents")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    try:
+        figure.savefig(path, dpi=150)
+    except ValueError as error:
+        raise ConfigError(f"--out: {error}") from None
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def _curves(
+    tables: Sequence[tuple[Run, pd.DataFrame]], column: str
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    for run, rounds in tables:
+        for variant, own in rounds.groupby("variant", sort=False):
+            name = str(variant) or str(run.runs[0].summary().get("method", run.folder.name))
+            label = name if len(tables) == 1 else f"{name} ({run.folder.name})"
+            seeds = own["seed"].nunique()
+            curve = own.groupby("round")[column].agg(["mean", "sem"])
+            yield f"{label}, {seeds} seeds" if seeds > 1 else label, curve

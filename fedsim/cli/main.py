@@ -1,0 +1,58 @@
+"""``fedsim``: the command line. It adds nothing that Python cannot do, except words."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+from rich.console import Console
+
+from fedsim.cli import running, showing
+from fedsim.cli.privacy import privacy_app
+from fedsim.errors import FedsimError, Interrupted, ObjectiveError, UserCodeError
+
+app = typer.Typer(
+    name="fedsim",
+    help="Simulate federated Bayesian optimisation, in this process or on a Ray cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(running.run)
+app.command("resume")(running.resume)
+app.command("list")(showing.list_names)
+app.command("show")(showing.show)
+app.command("init")(showing.init)
+app.command("evaluate")(showing.evaluate)
+app.command("plot")(showing.plot)
+app.add_typer(privacy_app, name="privacy")
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code: 0 done, 2 usage, 3 failed, 4 resources, 130.
+
+    Args:
+        arguments: what follows ``fedsim``.
+    """
+    errors = Console(stderr=True, highlight=False)
+    try:
+        code = app(args=list(arguments), standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        errors.print("stopped by Ctrl-C", style="bold red", markup=False)
+        return Interrupted.exit_code
+    except FedsimError as error:
+        if isinstance(error, (ObjectiveError, UserCodeError)) and error.user_traceback:
+            errors.print(error.user_traceback, markup=False, soft_wrap=True)
+        errors.print(f"error: {error}", style="bold red", markup=False, soft_wrap=True)
+        return error.exit_code
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,186 @@
+"""``fedsim privacy``: what a run would cost in privacy, before anything is run."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fedsim.errors import ConfigError, nearest
+from fedsim.privacy.accountants import (
+    NEIGHBOURING_RELATION,
+    SAMPLING,
+    AccountantName,
+    PrivacyLoss,
+    default_delta,
+    make_accountant,
+)
+from fedsim.privacy.calibration import Calibration, calibrate, constant_loss
+
+SMALL_DELTA = 1e-5
+"""Reported beside the paper's N^-1.1, which is weak for few agents."""
+
+_NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
+_WORDS: dict[AccountantName, str] = {
+    "moments": "moments accountant, as papers report it",
+    "rdp": "Renyi (rdp), tighter",
+    "pld": "loss distributions (pld), tightest",
+}
+
+privacy_app = typer.Typer(help="Privacy losses, computed before anything is run.")
+
+Agents = Annotated[int, typer.Option(help="Number of agents N; delta is N^-1.1 by default.")]
+Delta = Annotated[float | None, typer.Option(help="Failure probability, between 0 and 1.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+
+
+@privacy_app.command("subsampled")
+def subsampled_command(
+    agents: Agents,
+    sampling_rate: Annotated[float, typer.Option(help="Probability q that an agent is used.")],
+    noise_multiplier: Annotated[float, typer.Option(help="Noise over clipping bound, z.")],
+    rounds: Annotated[int, typer.Option(help="Number of queries T; each costs one release.")],
+    delta: Delta = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
+    delta = _delta(agents, delta)
+    _check_setting(sampling_rate, noise_multiplier, rounds)
+
+    def loss(name: AccountantName, delta: float) -> PrivacyLoss:
+        return constant_loss(sampling_rate, noise_multiplier, rounds, delta, accountants[name])
+
+    accountants = {name: make_accountant(name) for name in _WORDS}
+    losses = {name: loss(name, delta) for name in _WORDS}
+    small = {name: loss(name, SMALL_DELTA) for name in _WORDS if name != "moments"}
+    if as_json:
+        typer.echo(json.dumps(_losses_record(delta, losses, small)))
+    else:
+        Console().print(_losses_table(delta, losses, small))
+        Console().print(_meaning())
+
+
+@privacy_app.command("calibrate")
+def calibrate_command(
+    agents: Agents,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss not to exceed.")],
+    sampling_rate: Annotated[float | None, typer.Option(help="q; left out: find it.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="z; left out: find it.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="T; left out: find it.")] = None,
+    delta: Delta = None,
+    accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
+    as_json: AsJson = False,
+) -> None:
+    """Find the sampling rate, the noise multiplier or the rounds for a privacy target.
+
+    Exactly one of the three is left out, and is found.
+    """
+    delta = _delta(agents, delta)
+    _check_setting(sampling_rate, noise_multiplier, rounds)
+    _check("--epsilon", 0 < epsilon < math.inf, "a finite number above 0", epsilon)
+    if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
+        raise ConfigError(
+            "--sampling-rate, --noise-multiplier, --rounds: expected exactly one of them to be "
+            "left out, so that it can be found; give the other two"
+        )
+    if accountant not in _NAMES:
+        raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
+    result = calibrate(
+        epsilon,
+        delta,
+        make_accountant(_NAMES[accountant]),
+        sampling_rate=sampling_rate,
+        noise_multiplier=noise_multiplier,
+        rounds=rounds,
+    )
+    if as_json:
+        typer.echo(json.dumps(_calibration_record(result)))
+    else:
+        option = "--" + result.found.replace("_", "-")
+        Console().print(
+            f"{option} {getattr(result, result.found)} costs epsilon {result.loss.epsilon:.4f} "
+            f"at delta {result.loss.delta:.3g}; accountant: {_WORDS[result.loss.accountant]}."
+        )
+        Console().print(_meaning())
+
+
+def _losses_record(
+    delta: float,
+    losses: dict[AccountantName, PrivacyLoss],
+    small: dict[AccountantName, PrivacyLoss],
+) -> dict[str, Any]:
+    return {
+        "delta": delta,
+        **{name: loss.epsilon for name, loss in losses.items()},
+        "delta_1e-5": {name: loss.epsilon for name, loss in small.items()},
+        "neighbouring_relation": NEIGHBOURING_RELATION,
+        "sampling": SAMPLING,
+    }
+
+
+def _losses_table(
+    delta: float,
+    losses: dict[AccountantName, PrivacyLoss],
+    small: dict[AccountantName, PrivacyLoss],
+) -> Table:
+    table = Table(title="Privacy loss epsilon (smaller is more private)")
+    table.add_column("accountant")
+    table.add_column(f"delta {delta:.4g}", justify="right")
+    table.add_column(f"delta {SMALL_DELTA:.0e}", justify="right")
+    for name, loss in losses.items():
+        beside = f"{small[name].epsilon:.4f}" if name in small else ""
+        table.add_row(_WORDS[name], f"{loss.epsilon:.4f}", beside)
+    return table
+
+
+def _calibration_record(result: Calibration) -> dict[str, Any]:
+    return {
+        "found": result.found,
+        "sampling_rate": result.sampling_rate,
+        "noise_multiplier": result.noise_multiplier,
+        "rounds": result.rounds,
+        "epsilon": result.loss.epsilon,
+        "delta": result.loss.delta,
+        "accountant": result.loss.accountant,
+        "neighbouring_relation": result.loss.neighbouring_relation,
+        "sampling": result.loss.sampling,
+    }
+
+
+def _meaning() -> str:
+    return (
+        f"Neighbouring relation: {NEIGHBOURING_RELATION}. Whatever is broadcast is at most "
+        "e^epsilon times as likely, up to probability delta, with one agent's messages as with "
+        f"zeros in their place. Sampling: {SAMPLING}, every agent by its own coin in every round; "
+        "it counts only while nobody learns who was sampled."
+    )
+
+
+def _delta(agents: int, delta: float | None) -> float:
+    _check("--agents", agents >= 2, "at least 2", agents)
+    if delta is None:
+        return default_delta(agents)
+    _check("--delta", 0 < delta < 1, "a number above 0 and below 1", delta)
+    return delta
+
+
+def _check_setting(
+    sampling_rate: float | None, noise_multiplier: float | None, rounds: int | None
+) -> None:
+    if sampling_rate is not None:
+        valid = 0 < sampling_rate <= 1
+        _check("--sampling-rate", valid, "a probability above 0, at most 1", sampling_rate)
+    if noise_multiplier is not None:
+        valid = 0 < noise_multiplier < math.inf
+        _check("--noise-multiplier", valid, "a finite number above 0", noise_multiplier)
+    if rounds is not None:
+        _check("--rounds", rounds >= 1, "at least 1", rounds)
+
+
+def _check(option: str, valid: bool, expected: str, got: float) -> None:
+    if not valid:
+        raise ConfigError(f"{option}: expected {expected}, got {got}")

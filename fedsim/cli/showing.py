@@ -1,0 +1,132 @@
+"""Commands that show or prepare: ``list``, ``show``, ``init``, ``evaluate`` and ``plot``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from fedsim.analysis import load
+from fedsim.cli.display import closing_table, privacy_sentence
+from fedsim.cli.running import JsonOption
+from fedsim.config import read_config, ready_names, ready_text, run_spec
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.protocol import Evaluation
+from fedsim.registry import METHODS, SCENARIOS
+from fedsim.rng import Keys
+from fedsim.runner import prepare
+
+
+def list_names(as_json: JsonOption = False) -> None:
+    """List scenarios, methods and ready configurations."""
+    ready = {
+        name: str(yaml.safe_load(ready_text(name))["method"]["name"]) for name in ready_names()
+    }
+    found = {
+        "configurations": {name: f"ready to run, with {method}" for name, method in ready.items()},
+        "scenarios": {name: entry.summary for name, entry in SCENARIOS.items()},
+        "methods": {name: entry.summary for name, entry in METHODS.items()},
+    }
+    if as_json:
+        print(json.dumps(found))
+        return
+    for kind, names in found.items():
+        table = Table(title=kind, title_justify="left", show_header=False, box=None)
+        for name, summary in names.items():
+            table.add_row(name, summary)
+        Console().print(table)
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(help="A run folder.")], as_json: JsonOption = False
+) -> None:
+    """Show what a run has come to."""
+    run = load(folder)
+    summaries = run.summaries()
+    if as_json:
+        print(json.dumps({"folder": str(run.folder), "runs": summaries}))
+        return
+    console = Console()
+    console.print(closing_table(summaries))
+    for one, summary in zip(run.runs, summaries, strict=True):
+        manifest = one.folder.manifest()
+        if manifest.get("reason") and summary["status"] != "done":
+            text = f"{one.folder.path}: {summary['status']}: {manifest['reason']}"
+            console.print(text, markup=False, soft_wrap=True)
+    private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
+    if private:
+        console.print(privacy_sentence(private), highlight=False, soft_wrap=True)
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="A ready configuration; `fedsim list` shows them.")],
+) -> None:
+    """Copy a ready configuration into the current folder, to edit and run."""
+    path = Path(f"{name}.yaml")
+    text = ready_text(name)
+    if path.exists():
+        raise RunFolderError(f"{path}: exists already; move it away first")
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+    print(f"{path} written; edit it, then: fedsim run {path}")
+
+
+def evaluate(
+    scenario: Annotated[str, typer.Argument(help="A scenario's name, module:Class, or a file.")],
+    point: Annotated[str, typer.Option(help='JSON: {"C": 1, "gamma": 0.1} or [1, 0.1]')],
+    agent: Annotated[int, typer.Option("--agent", "-i", help="Whose objective.")] = 0,
+    noiseless: Annotated[bool, typer.Option(help="The value without observation noise.")] = False,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="e.g. scenario.agents=9")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The run's seed.")] = 0,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Call one agent's objective once."""
+    prepared = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
+    built = prepared.scenario()
+    if not 0 <= agent < built.agents:
+        raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
+    try:
+        given = json.loads(point)
+    except ValueError as error:
+        raise ConfigError(f"--point: not valid JSON: {error}") from None
+    if not isinstance(given, (dict, list)):
+        raise ConfigError(f"--point: expected an object or a list, got {point}")
+    named = built.space.to_point(built.space.to_unit(given))
+    spec = run_spec(prepared.config, seed, prepared.data_dir, prepared.import_from)
+    value = built.objective(agent)(named, Keys(spec.seed, agent, 0)("objective"))
+    result = value if isinstance(value, Evaluation) else Evaluation(float(value))
+    if noiseless and result.noiseless is None:
+        raise ConfigError(f"--noiseless: {spec.scenario_name} does not tell noiseless values")
+    number = result.noiseless if noiseless else result.y
+    shown: dict[str, Any] = {"value": float(np.asarray(number)), "point": named, "agent": agent}
+    print(json.dumps(shown) if as_json else f"{shown['value']!r} at {named}")
+
+
+def _source(scenario: str) -> Any:
+    """Return a configuration for a scenario: a file's or ready one's own, else a bare one."""
+    if scenario in ready_names() or Path(scenario).is_file():
+        return read_config(scenario)
+    return {"scenario": {"name": scenario}, "method": {"name": "random-search"}, "rounds": 1}
+
+
+def plot(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders; their curves are overlaid.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A PNG, PDF or SVG.")] = Path(
+        "fedsim.png"
+    ),
+) -> None:
+    """Draw regret (or best value) against rounds: mean and standard error over seeds."""
+    from fedsim.dashboards.plots import plot_runs
+
+    print(plot_runs([load(folder) for folder in folders], out))

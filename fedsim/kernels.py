@@ -1,0 +1,147 @@
+"""Stationary covariance functions on the unit cube, and their derivatives.
+
+Notation: k(u, x) depends on r, the distance after each coordinate was divided by its length
+scale l_d. Both families satisfy
+
+    dk / du_d      = -g(r) (u_d - x_d) / l_d^2
+    dk / d log l_d =  g(r) (u_d - x_d)^2 / l_d^2
+    dk / d log v   =  k,
+
+where v is the variance and g is the function of r given in :meth:`Kernel._profile`. (Rasmussen
+and Williams, Gaussian Processes for Machine Learning, 2006, Section 4.2.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from fedsim.errors import ConfigError
+from fedsim.space import Array
+
+Family = Literal["squared_exponential", "matern52"]
+Single = NDArray[np.float32]
+_Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A squared exponential or Matern-5/2 kernel; hashable, so caches can be keyed by it.
+
+    Attributes:
+        family: which of the two.
+        length_scales: one number for all dimensions (isotropic), or one per dimension (ARD).
+        variance: k(u, u).
+
+    Raises:
+        ConfigError: if the family is unknown or a number is not finite and above 0.
+    """
+
+    family: Family
+    length_scales: tuple[float, ...]
+    variance: float
+
+    def __post_init__(self) -> None:
+        if self.family not in ("squared_exponential", "matern52"):
+            raise ConfigError(
+                f"kernel: expected 'squared_exponential' or 'matern52', got {self.family!r}"
+            )
+        positive = all(0 < scale < math.inf for scale in self.length_scales)
+        if not (self.length_scales and positive):
+            raise ConfigError(
+                f"kernel: length_scales: expected numbers above 0, got {self.length_scales}"
+            )
+        if not 0 < self.variance < math.inf:
+            raise ConfigError(f"kernel: variance: expected a number above 0, got {self.variance}")
+
+    def matrix(self, U: Array, X: Array) -> Array:
+        """Return k between the rows of ``U`` (n, D) and of ``X`` (m, D), shape (n, m)."""
+        matrix: Array = self._profile(self._squared_distances(U, X))[0]
+        return matrix
+
+    def single_matrix(self, U: Array, X: Array) -> Single:
+        """Return :meth:`matrix` with single-precision exponentials: several times faster."""
+        squared = self._squared_distances(U, X).astype(np.float32)
+        matrix: Single = self._profile(squared)[0]
+        return matrix
+
+    def diagonal(self, U: Array) -> Array:
+        """Return k(u, u) for the rows of ``U`` (n, D), shape (n,)."""
+        return np.full(len(U), self.variance)
+
+    def sums_and_gradients(self, U: Array, X: Array, weights: Array) -> tuple[Array, Array]:
+        """Return sum_j weights_j k(u, x_j) and its gradient with respect to u.
+
+        Args:
+            U: where, shape (n, D).
+            X: the centres, shape (m, D).
+            weights: shape (m,).
+
+        Returns:
+            Values, shape (n,), and gradients, shape (n, D).
+        """
+        scales = self.scales(U.shape[1])
+        U_scaled, X_scaled = U / scales, X / scales
+        k, g = self._profile(cdist(U_scaled, X_scaled, "sqeuclidean"))
+        pull = g @ (weights[:, None] * X_scaled) - (g @ weights)[:, None] * U_scaled  # (n, D)
+        return k @ weights, pull / scales
+
+    def matrix_and_log_gradients(self, differences: Array) -> tuple[Array, Array]:
+        """Return the kernel matrix and its derivatives by the logarithms of the length scales.
+
+        The derivative by the logarithm of the variance is the matrix itself.
+
+        Args:
+            differences: from :func:`squared_differences`, shape (number of length scales, n, n).
+
+        Returns:
+            The matrix, shape (n, n), and dK / d log l, shape (number of length scales, n, n).
+        """
+        squares = differences / np.square(self.length_scales)[:, None, None]
+        k, g = self._profile(squares.sum(axis=0) if len(squares) > 1 else squares[0])
+        return k, g * squares
+
+    def scales(self, dimension: int) -> Array:
+        """Return the length scales, shape (1,) or (D,).
+
+        Raises:
+            ConfigError: if there are neither one nor ``dimension`` of them.
+        """
+        if len(self.length_scales) not in (1, dimension):
+            raise ConfigError(
+                f"kernel: expected 1 or {dimension} length_scales, got {len(self.length_scales)}"
+            )
+        return np.array(self.length_scales)
+
+    def _squared_distances(self, U: Array, X: Array) -> Array:
+        scales = self.scales(U.shape[1])
+        return cdist(U / scales, X / scales, "sqeuclidean")
+
+    def _profile(self, squared: _Floats) -> tuple[Any, Any]:
+        """Return k and g at squared scaled distances, in the argument's own precision."""
+        if self.family == "squared_exponential":
+            k = self.variance * np.exp(-0.5 * squared)
+            return k, k
+        z = np.sqrt(5.0 * squared)
+        decay = self.variance * np.exp(-z)
+        return decay * (1.0 + z + (5.0 / 3.0) * squared), decay * ((5.0 / 3.0) * (1.0 + z))
+
+
+def squared_differences(X: Array, ard: bool) -> Array:
+    """Return what :meth:`Kernel.matrix_and_log_gradients` needs, once for many length scales.
+
+    Args:
+        X: shape (n, D).
+        ard: whether there is one length scale per dimension.
+
+    Returns:
+        (x_d - x'_d)^2 by dimension, shape (D, n, n), or summed over dimensions, (1, n, n).
+    """
+    if not ard:
+        return cdist(X, X, "sqeuclidean")[None]
+    return np.square(X.T[:, :, None] - X.T[:, None, :])

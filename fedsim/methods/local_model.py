@@ -1,0 +1,227 @@
+"""An agent's own surrogate: a Gaussian process on its own history, for Thompson sampling.
+
+Paper: DP-FTS-DE (Dai, Low and Jaillet, NeurIPS 2021), Alg. 2, line 6: maximise
+f ~ GP(mu, beta^2 sigma^2) given the agent's observations.
+
+Deviations: beta is a constant (default 1), not the theorem's schedule. A proposal that repeats
+an earlier query is kept: the observations are noisy, and a repeated one is informative.
+
+The model is a function of settings and history alone. Hyper-parameters are refitted whenever
+the history's length is a multiple of ``fit_every``, from that part of the history and fixed
+starts, so that an agent rebuilt from its history is the same agent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
+from fedsim.errors import ConfigError
+from fedsim.kernels import Kernel
+from fedsim.protocol import Observation
+from fedsim.rng import SERVER, Keys, rng
+from fedsim.space import Array, Space
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import Hyperparameters, fit
+from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModelSettings:
+    """Settings of an agent's own Gaussian process.
+
+    Attributes:
+        kernel: the covariance function's family.
+        ard: fit one length scale per dimension instead of one for all.
+        length_scale: in unit-cube coordinates; used until the first fit.
+        variance: prior variance of the objective; used until the first fit.
+        noise_variance: variance of the observation noise; used until the first fit.
+        fit_every: refit at every so many observations; 0: never, keep the values above.
+        mean: the prior mean: ``zero``, or the mean of the agent's ``observed`` outputs.
+        beta: multiplies the posterior standard deviation of a sample.
+        candidates: points at which a sample is compared, before refinement.
+        starts: how many of them are refined.
+        path_features: random Fourier features of a sample's prior part.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    kernel: Literal["squared_exponential", "matern52"] = "squared_exponential"
+    ard: bool = False
+    length_scale: float = 0.2
+    variance: float = 1.0
+    noise_variance: float = 1e-3
+    fit_every: int = 5
+    mean: Literal["zero", "observed"] = "observed"
+    beta: float = 1.0
+    candidates: int = 400
+    starts: int = 4
+    path_features: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("length_scale", "variance", "noise_variance"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ConfigError(f"surrogate: {name}: expected a number above 0, got {value}")
+        if not 0 <= self.beta < math.inf:
+            raise ConfigError(f"surrogate: beta: expected a number of at least 0, got {self.beta}")
+        if not self.fit_every >= 0:
+            raise ConfigError(
+                f"surrogate: fit_every: expected a number of observations, or 0 for no fits, "
+                f"got {self.fit_every}"
+            )
+        for name in ("candidates", "starts", "path_features"):
+            value = getattr(self, name)
+            if not value >= 1:
+                raise ConfigError(f"surrogate: {name}: expected at least 1, got {value}")
+        if self.mean not in ("zero", "observed"):
+            raise ConfigError(f"surrogate: mean: expected 'zero' or 'observed', got {self.mean!r}")
+        Kernel(self.kernel, (self.length_scale,), self.variance)  # checks the family
+
+
+class Memo:
+    """The most recent results of a pure function, by the values that they depend on.
+
+    It saves work where agents share a process, and holds nothing that a result depends on.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._results: OrderedDict[Hashable, Array] = OrderedDict()
+
+    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
+        """Return the (read-only) result for ``key``; compute it if it is not there."""
+        if key not in self._results:
+            result = compute()
+            result.setflags(write=False)
+            self._results[key] = result
+            if len(self._results) > self._size:
+                self._results.popitem(last=False)
+        self._results.move_to_end(key)
+        return self._results[key]
+
+
+class SharedWork:
+    """What the agents of one process would otherwise each compute; a method object owns one.
+
+    Args:
+        space: the search space.
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._candidates = Memo(2)
+        self._factors = Memo(16)
+
+    def candidates(self, keys: Keys, count: int) -> Array:
+        """Return the step's candidates, the same for all agents, shape (count, D)."""
+        seed, step = keys.seed, keys.step
+
+        def draw() -> Array:
+            return draw_candidates(self.space, count, rng(seed, "candidates", SERVER, step))
+
+        return self._candidates.get((seed, step, count), draw)
+
+    def grid_factor(self, kernel: Kernel) -> Array:
+        """Return the factor of the grid's kernel matrix, shape (points, rank)."""
+        grid = self.space.grid
+        assert grid is not None
+        return self._factors.get(kernel, lambda: grid_factor(kernel, grid))
+
+
+class LocalModel:
+    """One agent's history and the Gaussian process on it.
+
+    Args:
+        settings: of the Gaussian process and of the maximisation.
+        shared: the process's shared work; knows the search space.
+    """
+
+    def __init__(self, settings: LocalModelSettings, shared: SharedWork) -> None:
+        self._settings = settings
+        self._shared = shared
+        self._inputs: list[Array] = []
+        self._outputs: list[float] = []
+        self._fitted: tuple[int, Hyperparameters] | None = None
+
+    @property
+    def inputs(self) -> Array:
+        """The queried points in order, shape (n, D)."""
+        return np.array(self._inputs).reshape(-1, self._shared.space.dimension)
+
+    @property
+    def outputs(self) -> Array:
+        """The observed outputs in order, shape (n,)."""
+        return np.array(self._outputs)
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Add evaluations to the history."""
+        self._inputs += [observation.u for observation in observations]
+        self._outputs += [observation.y for observation in observations]
+
+    def hyperparameters(self) -> Hyperparameters:
+        """Return the values in force: those of the last fit that the history's length allows."""
+        s, n = self._settings, len(self._outputs)
+        size = n - n % s.fit_every if s.fit_every else 0
+        if self._fitted is None or self._fitted[0] != size:
+            self._fitted = (size, self._fit(size))
+        return self._fitted[1]
+
+    def propose(self, keys: Keys) -> Array:
+        """Return the maximiser of one posterior sample, shape (D,).
+
+        Raises:
+            RunError: if the kernel matrix is not positive definite.
+            ConfigError: if the space is a grid and the history has points off it.
+        """
+        s, space = self._settings, self._shared.space
+        current, y = self.hyperparameters(), self.outputs
+        mean = self._mean(y)
+        generator = keys("posterior-sample")
+        if space.grid is not None:
+            factor = self._shared.grid_factor(current.kernel)
+            observed = grid_indices(space, self.inputs)
+            noise = current.noise_variance
+            sample = sample_on_grid(factor, observed, y - mean, noise, s.beta, generator)
+            best: Array = space.grid[int(np.argmax(sample))]
+            return best
+        posterior = condition(current.kernel, current.noise_variance, self.inputs, y, mean)
+        path = sample_path(posterior, s.path_features, s.beta, generator)
+        candidates = self._shared.candidates(keys, s.candidates)
+        piece = Piece(whole_cube(space.dimension), path)
+        ranking = path.ranking(candidates)
+        u, _ = maximize((piece,), candidates, starts=s.starts, ranking=ranking)
+        return space.snap(u)
+
+    def _fit(self, size: int) -> Hyperparameters:
+        s, outputs = self._settings, self.outputs[:size]
+        if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs determine nothing
+            kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
+            return Hyperparameters(kernel, s.noise_variance)
+        return fit(s.kernel, s.ard, self.inputs[:size], outputs - self._mean(outputs))
+
+    def _mean(self, outputs: Array) -> float:
+        observed = self._settings.mean == "observed" and len(outputs) > 0
+        return float(outputs.mean()) if observed else 0.0
+
+
+def grid_indices(space: Space, inputs: Array) -> NDArray[np.intp]:
+    """Return the rows of ``space.grid`` that hold ``inputs`` (n, D), shape (n,).
+
+    Raises:
+        ConfigError: if one is not on the grid.
+    """
+    levels = [p.levels for p in space.parameters if p.levels is not None]
+    steps = np.array(levels) - 1
+    cells = np.rint(inputs * steps).astype(np.intp)
+    if not np.allclose(cells / steps, inputs, rtol=0.0, atol=1e-9):
+        raise ConfigError("surrogate: expected observations on the space's grid, got one off it")
+    indices: NDArray[np.intp] = np.ravel_multi_index(tuple(cells.T), levels)
+    return indices

@@ -1,0 +1,116 @@
+"""Random search: the floor that every method must beat.
+
+The initial design and all further points are uniform on the search space. The design has the
+key of every other method's, so that methods compared on one seed start from the same points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedsim.acquisition import whole_cube
+from fedsim.errors import ConfigError
+from fedsim.protocol import (
+    AgentId,
+    AgentProgram,
+    Broadcast,
+    Context,
+    Fleet,
+    Observation,
+    Payload,
+    Proposal,
+    Request,
+    RoundInfo,
+    ServerProgram,
+    State,
+)
+from fedsim.rng import Keys
+from fedsim.space import Box, Space, uniform_design
+
+
+class RandomSearch:
+    """Random search by every agent for itself.
+
+    Args:
+        context: the federation.
+        initial_points: points of the initial design, at least 1.
+
+    Raises:
+        ConfigError: if ``initial_points`` is below 1.
+    """
+
+    def __init__(self, context: Context, *, initial_points: int = 10) -> None:
+        self._space = context.space
+        self._initial_points = check_initial_points(initial_points)
+
+    def agent(self, agent: AgentId) -> AgentProgram:
+        """Return a new program."""
+        return _RandomAgent(self._space, self._initial_points)
+
+    def server(self) -> ServerProgram:
+        """Return a server that sends nothing."""
+        return SilentServer()
+
+
+class _RandomAgent:
+    def __init__(self, space: Space, initial_points: int) -> None:
+        self._space = space
+        self._initial_points = initial_points
+
+    def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
+        cube = whole_cube(self._space.dimension)
+        if step == 0:
+            return initial_design(self._space, cube, self._initial_points, rng)
+        point = uniform_design(self._space, cube, 1, rng("random-search"))[0]
+        return [Proposal(self._space.snap(point), "random")]
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        pass  # nothing is learned
+
+    def reply(self, request: Request, rng: Keys) -> Payload:
+        return refuse(request)
+
+
+class SilentServer:
+    """The server of methods without communication: every agent takes a step in every round."""
+
+    def start(self, fleet: Fleet) -> None:
+        """Do nothing."""
+
+    def round(self, t: int, fleet: Fleet) -> RoundInfo:
+        """Let all agents take a step."""
+        fleet.step(t, None)
+        return {}
+
+    def state(self) -> State:
+        """Return nothing: there is no state."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Do nothing."""
+
+
+def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
+    """Return ``count`` uniform points of a box, keyed alike for all methods."""
+    points = uniform_design(space, box, count, keys("initial-design"))
+    return [Proposal(space.snap(u), "initial") for u in points]
+
+
+def check_initial_points(count: int) -> int:
+    """Return ``count``.
+
+    Raises:
+        ConfigError: if it is below 1.
+    """
+    if not count >= 1:
+        raise ConfigError(f"method: initial_points: expected at least 1, got {count}")
+    return count
+
+
+def refuse(request: Request) -> Payload:
+    """Refuse to answer, for agents that no server asks anything.
+
+    Raises:
+        ConfigError: always.
+    """
+    raise ConfigError(f"method: its agents answer no requests, got {request.kind!r}")

@@ -1,0 +1,85 @@
+"""Thompson sampling by every agent for itself, without communication.
+
+Papers: the baseline "TS" of FTS (Dai, Low and Jaillet, NeurIPS 2020) and DP-FTS-DE (NeurIPS
+2021): FTS with p_t = 1. Each query maximises a sample of the agent's own posterior; see
+:mod:`fedsim.methods.local_model` for the model and its deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedsim.acquisition import whole_cube
+from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.random_search import (
+    SilentServer,
+    check_initial_points,
+    initial_design,
+    refuse,
+)
+from fedsim.protocol import (
+    AgentId,
+    AgentProgram,
+    Broadcast,
+    Context,
+    Observation,
+    Payload,
+    Proposal,
+    Request,
+    ServerProgram,
+)
+from fedsim.rng import Keys
+from fedsim.space import Space
+
+
+class ThompsonSampling:
+    """Thompson sampling without communication.
+
+    Args:
+        context: the federation.
+        initial_points: points of the initial design, at least 1.
+        surrogate: the agents' Gaussian processes.
+
+    Raises:
+        ConfigError: if ``initial_points`` is below 1.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        initial_points: int = 10,
+        surrogate: LocalModelSettings = LocalModelSettings(),  # noqa: B008 - frozen
+    ) -> None:
+        self._space = context.space
+        self._initial_points = check_initial_points(initial_points)
+        self._surrogate = surrogate
+        self._shared = SharedWork(context.space)
+
+    def agent(self, agent: AgentId) -> AgentProgram:
+        """Return a new program."""
+        model = LocalModel(self._surrogate, self._shared)
+        return _ThompsonAgent(self._space, self._initial_points, model)
+
+    def server(self) -> ServerProgram:
+        """Return a server that sends nothing."""
+        return SilentServer()
+
+
+class _ThompsonAgent:
+    def __init__(self, space: Space, initial_points: int, model: LocalModel) -> None:
+        self._space = space
+        self._initial_points = initial_points
+        self._model = model
+
+    def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
+        if step == 0:
+            cube = whole_cube(self._space.dimension)
+            return initial_design(self._space, cube, self._initial_points, rng)
+        return [Proposal(self._model.propose(rng), "own")]
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        self._model.observe(observations)
+
+    def reply(self, request: Request, rng: Keys) -> Payload:
+        return refuse(request)

@@ -1,0 +1,129 @@
+"""From a ledger to epsilon: three accountants for the Poisson-subsampled Gaussian mechanism.
+
+``moments``
+    What Dai, Low and Jaillet (NeurIPS 2021) report: Renyi divergences at the orders 2..64 and
+    the conversion of Abadi et al. (2016). For reproducing papers only.
+``rdp``
+    dp-accounting's Renyi accountant: more orders, and the tighter conversion of Canonne,
+    Kamath and Steinke (arXiv 2004.00010, Prop. 12).
+``pld``
+    dp-accounting's privacy loss distributions. The default: numerically exact up to rounding
+    in the safe direction, so it gives the smallest of the three (7.05 where ``moments`` gives
+    9.91). An interval of 1e-3 between losses agrees with 1e-4 to five digits, for a tenth of
+    the time.
+
+Each is an upper bound on the true epsilon. The guarantee is stated for zero-out neighbours:
+two federations differ in replacing all messages of one agent by zeros. The weights of
+DP-FTS-DE are normalised over the public roster, so that literally removing an agent would
+change everybody's weight; the numbers are those of add-or-remove neighbours.
+
+Accountants hold caches (values by key, so results never depend on what was asked before) and
+are plain objects: make one with :func:`make_accountant` and keep it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from fedsim.errors import ConfigError, nearest
+from fedsim.privacy.ledger import Accounting, Component, Ledger
+from fedsim.privacy.loss_distribution import PldAccountant
+from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
+
+AccountantName = Literal["moments", "rdp", "pld"]
+
+NEIGHBOURING_RELATION = "zero-out (add-or-remove numbers)"
+SAMPLING = "Poisson"
+
+_SMALLEST_MULTIPLIER = 1e-6  # below it no release is private, and squares leave float range
+
+
+class Accountant(Protocol):
+    """Turns what was released into epsilon."""
+
+    @property
+    def name(self) -> AccountantName:
+        """The name under which results report it."""
+        ...
+
+    def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
+        """Return epsilon of all ``components`` together.
+
+        Args:
+            components: at least one; sampling rates in (0, 1], multipliers above 0.
+            delta: in (0, 1).
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyLoss:
+    """A privacy loss and everything that it must be read with.
+
+    Attributes:
+        epsilon: at least 0; infinite if something was released without noise.
+        delta: the failure probability that epsilon goes with.
+        accountant: ``moments``, ``rdp`` or ``pld``.
+        accounting: whether the ``paper``'s plain multiplier or the ``exact`` one was charged.
+        neighbouring_relation: what may differ between the two federations compared.
+        sampling: how agents enter a release.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: AccountantName
+    accounting: Accounting = "paper"
+    neighbouring_relation: str = NEIGHBOURING_RELATION
+    sampling: str = SAMPLING
+
+
+def default_delta(agents: int) -> float:
+    """Return N^-1.1, the paper's delta.
+
+    It is weak for few agents (0.025 for 29); report epsilon at 1e-5 beside it.
+
+    Raises:
+        ConfigError: if there are fewer than 2 agents.
+    """
+    if not agents >= 2:
+        raise ConfigError(f"agents: expected at least 2, so that delta is below 1, got {agents}")
+    return math.pow(agents, -1.1)
+
+
+def make_accountant(name: AccountantName) -> Accountant:
+    """Return a new accountant.
+
+    Raises:
+        ConfigError: if the name is unknown.
+    """
+    if name == "moments":
+        return MomentsAccountant()
+    if name == "rdp":
+        return RdpAccountant()
+    if name == "pld":
+        return PldAccountant()
+    raise ConfigError(
+        f"accountant: unknown name {name!r}{nearest(str(name), ('moments', 'rdp', 'pld'))}"
+    )
+
+
+def privacy_loss(
+    ledger: Ledger, delta: float, accountant: Accountant, accounting: Accounting = "paper"
+) -> PrivacyLoss:
+    """Return the privacy loss of everything in the ledger; a pure function of its arguments.
+
+    Raises:
+        ConfigError: if delta is not in (0, 1).
+    """
+    if not 0 < delta < 1:
+        raise ConfigError(f"delta: expected a number above 0 and below 1, got {delta}")
+    costly = tuple(c for c in ledger.components(accounting) if c.sampling_rate > 0)
+    if not costly:
+        epsilon = 0.0
+    elif min(c.noise_multiplier for c in costly) < _SMALLEST_MULTIPLIER:
+        epsilon = math.inf
+    else:
+        epsilon = accountant.epsilon(costly, float(delta))
+    return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)

@@ -1,0 +1,45 @@
+"""A limit on the privacy loss, checked before every release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fedsim.errors import ConfigError
+from fedsim.privacy.accountants import Accountant, privacy_loss
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.ledger import Accounting, Ledger
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The largest privacy loss that a run may reach.
+
+    The check comes before the release and depends on public costs only, so that a refusal
+    tells nothing about the data.
+
+    Attributes:
+        epsilon: the limit, above 0.
+        delta: in (0, 1).
+        accountant: measures the loss; keep one object, it holds caches.
+        accounting: which multiplier is charged.
+
+    Raises:
+        ConfigError: if epsilon or delta is outside its range.
+    """
+
+    epsilon: float
+    delta: float
+    accountant: Accountant
+    accounting: Accounting = "paper"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise ConfigError(f"epsilon: expected a finite number above 0, got {self.epsilon}")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta: expected a number above 0 and below 1, got {self.delta}")
+
+    def allows(self, ledger: Ledger, event: SubsampledGaussian) -> bool:
+        """Return whether the loss stays within the budget if ``event`` comes on top."""
+        after = privacy_loss(ledger.charge(event), self.delta, self.accountant, self.accounting)
+        return after.epsilon <= self.epsilon

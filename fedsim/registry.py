@@ -1,0 +1,51 @@
+"""The names that a configuration may use for scenarios and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedsim.imports import load_class
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered class.
+
+    Attributes:
+        target: ``package.module:Class``.
+        summary: one line for ``fedsim list``.
+        fixed: settings that the name stands for; a configuration cannot change them.
+    """
+
+    target: str
+    summary: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type:
+        """Import and return the class; errors as in :func:`fedsim.imports.load_class`."""
+        return load_class(self.target)
+
+
+_FTS = "fedsim.methods.dp_fts_de:DPFTSDE"
+
+METHODS: Mapping[str, Entry] = {
+    "random-search": Entry(
+        "fedsim.methods.random_search:RandomSearch", "uniform points, no model, no messages"
+    ),
+    "ts": Entry("fedsim.methods.thompson:ThompsonSampling", "each agent alone, Thompson sampling"),
+    "fts": Entry(_FTS, "federated Thompson sampling with a server", {"subregions": 1, "dp": None}),
+    "fts-de": Entry(_FTS, "FTS with distributed exploration", {"dp": None}),
+    "dp-fts": Entry(_FTS, "FTS with user-level differential privacy", {"subregions": 1}),
+    "dp-fts-de": Entry(_FTS, "FTS with differential privacy and distributed exploration"),
+}
+
+SCENARIOS: Mapping[str, Entry] = {
+    "synthetic": Entry(
+        "fedsim.scenarios.synthetic:Synthetic", "perturbed draws of one Gaussian process, 1-D"
+    ),
+    "digits-svm": Entry(
+        "fedsim.scenarios.digits_svm:DigitsSVM", "SVMs on unequal shares of handwritten digits"
+    ),
+}

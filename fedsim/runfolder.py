@@ -1,0 +1,252 @@
+"""The run folder: where a run keeps everything, and the only thing that showing results needs.
+
+    runs/NAME-NUMBER/config.yaml                  the whole configuration, every default filled in
+    runs/NAME-NUMBER/[VARIANT/]seed-K/
+        config.yaml            this run's configuration
+        manifest.json          versions, machine, start, end, status, reason
+        journal.jsonl          what happened; deterministic (see fedsim.journal)
+        timings.jsonl          durations and memory: everything that may differ
+        state/checkpoint.npz   the programs' arrays after the last finished round
+        state/releases/N.npz   releases whose noise came from the operating system
+        observations.parquet   written at the end
+        rounds.parquet
+
+Nothing in it is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from fedsim.errors import RunFolderError
+from fedsim.space import Array
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file's content so that a reader or a crash sees the old or the new, never a part.
+
+    Raises:
+        RunFolderError: if the disk refuses it; the old content is kept.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write named arrays as npz, atomically; errors as in :func:`write_atomically`."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: np.asarray(a) for name, a in arrays.items()})  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
+
+
+def load_arrays(path: Path) -> dict[str, Array]:
+    """Read named arrays; never unpickles.
+
+    Raises:
+        RunFolderError: if the file is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a run needs beside its journal to go on.
+
+    Attributes:
+        rounds: rounds finished; 0 when only ``start`` has run.
+        lines: journal lines (after the header) that were written by then.
+        calls: fleet calls made by then.
+        state: the server program's state.
+    """
+
+    rounds: int
+    lines: int
+    calls: int
+    state: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one seed of one variant.
+
+    Attributes:
+        path: the folder.
+    """
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        """The journal's path."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def timings(self) -> Path:
+        """The path of the timings."""
+        return self.path / "timings.jsonl"
+
+    @property
+    def transcript(self) -> Path:
+        """Where everything that the server program received is written, if asked for."""
+        return self.path / "transcript.jsonl"
+
+    def create(self, config: Mapping[str, Any]) -> None:
+        """Make the folder with its configuration.
+
+        Raises:
+            RunFolderError: if it cannot be made.
+        """
+        try:
+            (self.path / "state" / "releases").mkdir(parents=True)
+        except OSError as error:
+            raise RunFolderError(f"{self.path}: cannot be created: {error.strerror}") from error
+        write_yaml(self.path / "config.yaml", config)
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest, or an empty one if the run never started."""
+        path = self.path / "manifest.json"
+        if not path.exists():
+            return {}
+        try:
+            found: dict[str, Any] = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{path}: cannot be read: {error}") from error
+        return found
+
+    def update_manifest(self, **changes: Any) -> None:
+        """Set entries of the manifest, keeping the others."""
+        manifest = {**self.manifest(), **changes}
+        text = json.dumps(manifest, indent=2, sort_keys=True)
+        write_atomically(self.path / "manifest.json", text.encode() + b"\n")
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint, atomically."""
+        counts = [checkpoint.rounds, checkpoint.lines, checkpoint.calls]
+        state = {f"program/{name}": array for name, array in checkpoint.state.items()}
+        save_arrays(self.path / "state" / "checkpoint.npz", {"counts": np.array(counts), **state})
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """Return the checkpoint, or None if none was reached."""
+        path = self.path / "state" / "checkpoint.npz"
+        if not path.exists():
+            return None
+        arrays = load_arrays(path)
+        rounds, lines, calls = (int(c) for c in arrays.pop("counts"))
+        state = {name.removeprefix("program/"): array for name, array in arrays.items()}
+        return Checkpoint(rounds, lines, calls, state)
+
+    def release_path(self, number: int) -> Path:
+        """Return where the release of fleet call ``number`` is kept."""
+        return self.path / "state" / "releases" / f"{number}.npz"
+
+    @contextmanager
+    def locked(self, wait_seconds: float = 30.0) -> Iterator[None]:
+        """Hold the folder, so that two processes never write one journal.
+
+        Args:
+            wait_seconds: how long to wait for the present holder (a killed run's server may
+                need a moment to go).
+
+        Raises:
+            RunFolderError: if it is still held then.
+        """
+        deadline = time.monotonic() + wait_seconds
+        try:
+            file = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise RunFolderError(f"{self.path}: cannot be written: {error.strerror}") from error
+        with file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise RunFolderError(
+                            f"{self.path}: another process is running this run (waited "
+                            f"{wait_seconds:g} s); stop it first"
+                        ) from None
+                    time.sleep(0.1)
+            yield
+
+
+def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a configuration; errors as in :func:`write_atomically`."""
+    write_atomically(path, yaml.safe_dump(dict(value), sort_keys=False).encode())
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a configuration.
+
+    Raises:
+        RunFolderError: if the file is absent or not a YAML mapping.
+    """
+    try:
+        found = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise RunFolderError(f"{path}: not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
+    return found
+
+
+def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:
+    """Make and return a new folder: ``out``, or the next free ``runs/NAME-NUMBER``.
+
+    Raises:
+        RunFolderError: if ``out`` exists, or nothing can be written there.
+    """
+    try:
+        if out is not None:
+            if out.exists():
+                raise RunFolderError(
+                    f"--out: {out} exists already; choose a new folder, or `fedsim resume {out}`"
+                )
+            out.mkdir(parents=True)
+            return out
+        slug = slugify(name)
+        root.mkdir(parents=True, exist_ok=True)
+        pattern = re.compile(re.escape(slug) + r"-(\d+)")
+        taken = [int(m[1]) for p in root.iterdir() if (m := pattern.fullmatch(p.name))]
+        number = max(taken, default=0) + 1
+        while True:
+            try:
+                (folder := root / f"{slug}-{number}").mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return folder
+    except OSError as error:
+        where = out if out is not None else root
+        raise RunFolderError(f"{where}: cannot be created: {error.strerror}") from error
+
+
+def slugify(name: str) -> str:
+    """Return a name that is safe as a folder: letters, digits, dots, dashes."""
+    return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"

@@ -1,0 +1,75 @@
+"""The exact posterior of a Gaussian process with a constant mean.
+
+Paper: FTS (Dai, Low and Jaillet, NeurIPS 2020), Eq. (1); Rasmussen and Williams (2006), Alg. 2.1.
+
+Symbol   Meaning                                     Shape
+X, y     observed inputs (unit cube) and outputs     (n, D), (n,)
+m        the constant mean                           scalar
+K        kernel matrix of X                          (n, n)
+L        lower Cholesky factor of K + sigma^2 I      (n, n)
+alpha    (K + sigma^2 I)^-1 (y - m)                  (n,)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedsim.kernels import Kernel
+from fedsim.space import Array
+from fedsim.surrogates.cholesky import factorise, solve, solve_lower
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactGP:
+    """A posterior; made by :func:`condition`.
+
+    Attributes:
+        kernel: the prior's covariance function.
+        mean_constant: the prior's mean m.
+        noise_variance: sigma^2.
+        inputs: X, shape (n, D).
+        factor: L, shape (n, n).
+        weights: alpha, shape (n,).
+    """
+
+    kernel: Kernel
+    mean_constant: float
+    noise_variance: float
+    inputs: Array
+    factor: Array
+    weights: Array
+
+    def mean(self, U: Array) -> Array:
+        """Return the posterior mean at the rows of ``U`` (k, D), shape (k,)."""
+        return self.mean_constant + self.kernel.matrix(U, self.inputs) @ self.weights
+
+    def covariance(self, U: Array) -> Array:
+        """Return the posterior covariance of the noiseless values at ``U`` (k, D), (k, k)."""
+        half = solve_lower(self.factor, self.kernel.matrix(self.inputs, U))
+        return self.kernel.matrix(U, U) - half.T @ half
+
+    def solve(self, right: Array) -> Array:
+        """Return (K + sigma^2 I)^-1 right, shape (n,) or (n, k)."""
+        return solve(self.factor, right)
+
+
+def condition(
+    kernel: Kernel, noise_variance: float, inputs: Array, outputs: Array, mean_constant: float = 0.0
+) -> ExactGP:
+    """Return the posterior given observations.
+
+    Args:
+        kernel: the prior's covariance function.
+        noise_variance: sigma^2, above 0.
+        inputs: X, shape (n, D); n may be 0.
+        outputs: y, shape (n,).
+        mean_constant: the prior's mean m.
+
+    Raises:
+        RunError: if K + sigma^2 I is not positive definite in floating point.
+    """
+    covariance = kernel.matrix(inputs, inputs)
+    covariance.flat[:: len(inputs) + 1] += noise_variance
+    factor = factorise(covariance, f"Gaussian process, {kernel}, noise variance {noise_variance:g}")
+    weights = solve(factor, outputs - mean_constant)
+    return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights)

@@ -1,0 +1,123 @@
+"""Hyper-parameters of a Gaussian process by maximum marginal likelihood.
+
+Rasmussen and Williams (2006), Section 5.4.1. The covariance of the outputs is
+v (R + eta I), with R the correlation matrix. For given length scales and eta the best variance
+is known, v = r^T (R + eta I)^-1 r / n, so that it is put in, and only the logarithms of the
+length scales and of eta are searched. That makes the fit equivariant to the outputs' scale,
+and the search shorter by one dimension.
+
+Symbol   Meaning                                                  Shape
+r        outputs minus the mean                                   (n,)
+theta    log length scales, then log eta                          (p + 1,)
+eta      noise variance / v, in NOISE_RATIO_BOUNDS                scalar
+A        R + eta I                                                (n, n)
+alpha    A^-1 r                                                   (n,)
+
+The search starts from fixed points, never from an earlier fit, so that the result is a function
+of the data alone: an agent that is rebuilt from its history has the same hyper-parameters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import fmin_l_bfgs_b
+
+from fedsim.kernels import Family, Kernel, squared_differences
+from fedsim.space import Array
+from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve
+from fedsim.surrogates.exact_gp import condition
+
+LENGTH_SCALE_BOUNDS = (0.02, 10.0)
+NOISE_RATIO_BOUNDS = (1e-6, 10.0)
+_LOG_LENGTH_SCALES = (math.log(LENGTH_SCALE_BOUNDS[0]), math.log(LENGTH_SCALE_BOUNDS[1]))
+_LOG_NOISE_RATIOS = (math.log(NOISE_RATIO_BOUNDS[0]), math.log(NOISE_RATIO_BOUNDS[1]))
+_START_LENGTH_SCALES = (0.08, 0.4)
+_START_NOISE_RATIOS = (1e-3, 1e-1)
+# Stop where a step gains less than about 1e-4 of the likelihood's logarithm: hyper-parameters
+# are then far more exact than tens of observations determine them.
+_FACTR = 5e11
+_PGTOL = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """What a Gaussian process needs besides data.
+
+    Attributes:
+        kernel: its covariance function.
+        noise_variance: variance of the observation noise, above 0.
+    """
+
+    kernel: Kernel
+    noise_variance: float
+
+
+def negative_log_likelihood(
+    theta: Array, family: Family, differences: Array, residuals: Array
+) -> tuple[float, Array]:
+    """Return the negative log marginal likelihood at the best variance, and its gradient.
+
+    Args:
+        theta: log length scales (1 or D of them), then log eta.
+        family: the kernel's.
+        differences: of the inputs, see :func:`squared_differences`, shape (p, n, n).
+        residuals: r, shape (n,), not all zero.
+
+    Returns:
+        The value, and the gradient by ``theta``.
+    """
+    n = len(residuals)
+    kernel, eta = _decode(theta, family)
+    A, dR = kernel.matrix_and_log_gradients(differences)
+    A.flat[:: n + 1] += eta
+    L = factorise(A, f"marginal likelihood of {kernel}, noise ratio {eta:g}")
+    alpha = solve(L, residuals)
+    variance = float(residuals @ alpha) / n
+    value = np.log(L.diagonal()).sum() + 0.5 * n * (math.log(2.0 * math.pi * variance) + 1.0)
+
+    # d value = tr(A^-1 dA) / 2 - alpha^T dA alpha / (2 v); dR has a zero diagonal.
+    inverse = inverse_triangle(L).T  # C order; dR is symmetric
+    gradient = np.empty(len(theta))
+    for i, dR_i in enumerate(dR):
+        gradient[i] = np.vdot(inverse, dR_i) - 0.5 * (alpha @ dR_i @ alpha) / variance
+    gradient[-1] = 0.5 * eta * (inverse.trace() - alpha @ alpha / variance)
+    return float(value), gradient
+
+
+def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperparameters:
+    """Return the maximum-likelihood hyper-parameters.
+
+    A few fixed starts are compared, and L-BFGS-B goes on from the best.
+
+    Args:
+        family: the kernel's.
+        ard: one length scale per dimension instead of one for all.
+        inputs: X, shape (n, D), n at least 1.
+        residuals: outputs minus the mean, shape (n,), not all zero.
+    """
+    differences = squared_differences(inputs, ard)
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        return negative_log_likelihood(theta, family, differences, residuals)
+
+    count = len(differences)
+    starts = [
+        np.log([scale] * count + [ratio])
+        for scale, ratio in itertools.product(_START_LENGTH_SCALES, _START_NOISE_RATIOS)
+    ]
+    start = min(starts, key=lambda theta: objective(theta)[0])
+    bounds = [_LOG_LENGTH_SCALES] * count + [_LOG_NOISE_RATIOS]
+    theta, _, _ = fmin_l_bfgs_b(objective, start, bounds=bounds, factr=_FACTR, pgtol=_PGTOL)
+    kernel, eta = _decode(theta, family)
+    posterior = condition(kernel, eta, inputs, residuals)
+    variance = float(residuals @ posterior.weights) / len(residuals)
+    return Hyperparameters(replace(kernel, variance=variance), eta * variance)
+
+
+def _decode(theta: Array, family: Family) -> tuple[Kernel, float]:
+    """Return the kernel with variance 1, and eta."""
+    return Kernel(family, tuple(np.exp(theta[:-1]).tolist()), 1.0), math.exp(theta[-1])

@@ -1,0 +1,179 @@
+"""Functions drawn from a Gaussian process on a grid: the papers' synthetic workload.
+
+Sources: Dai, Low and Jaillet, "Differentially private federated Bayesian optimization with
+distributed exploration" (DP-FTS-DE), Apps. B.1.1 and B.1.2; "Federated Bayesian optimization
+via Thompson sampling" (FTS), App. D.1.
+
+Notation: n grid points x_i = i / (n - 1); m >= n points of a circle that holds the grid;
+c, shape (m,), covariances of the circle's first point with all of its points; lambda, shape
+(m // 2 + 1,), the eigenvalues of the circulant covariance matrix, which are the discrete Fourier
+transform of c.
+
+Deviations: none. The papers do not say how they draw from the process; here it is done by
+circulant embedding, which is exact, needs no jitter and no linear algebra library (Dietrich and
+Newsam, "Fast and exact simulation of stationary Gaussian processes through circulant embedding
+of the covariance matrix", 1997).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from fedsim.errors import ConfigError
+from fedsim.protocol import AgentId, Evaluation
+from fedsim.rng import SERVER, rng
+from fedsim.space import Array, Parameter, Space, Value
+
+_REACH = 9.0
+"""Length scales after which the kernel, exp(-40.5), is below the rounding of 1."""
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Related functions on a grid of [0, 1], to be maximised.
+
+    All agents start from one function with values in [0, 1]. There are two ways to make them
+    differ, of which exactly one is in force:
+
+    - ``perturbation`` d: +d or -d, with equal probability, is added at every grid point;
+    - ``mixture`` alpha: ``alpha * own + (1 - alpha) * shared``, where ``own`` is a draw of the
+      agent's own with values in [0, 1]. 0 makes all agents alike, 1 makes them independent.
+
+    Attributes:
+        agents: the number of agents, at least 1.
+        grid_size: the number of grid points, at least 2.
+        length_scale: of the squared exponential kernel, in (0, 1].
+        noise_variance: of the Gaussian observation noise, at least 0.
+        perturbation: d, at least 0, or None if ``mixture`` is set.
+        mixture: alpha, in [0, 1], or None if ``perturbation`` is set.
+        seed: the run's seed; equal seeds give equal functions.
+    """
+
+    agents: int = 200
+    grid_size: int = 1000
+    length_scale: float = 0.03
+    noise_variance: float = 0.01
+    perturbation: float | None = 0.02
+    mixture: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            ConfigError: if a setting is out of range, or not exactly one of ``perturbation`` and
+                ``mixture`` is set.
+        """
+        _require(self.agents >= 1, "agents", "at least 1", self.agents)
+        _require(self.grid_size >= 2, "grid_size", "at least 2", self.grid_size)
+        _require(0 < self.length_scale <= 1, "length_scale", "in (0, 1]", self.length_scale)
+        _require(
+            0 <= self.noise_variance < math.inf,
+            "noise_variance",
+            "finite and at least 0",
+            self.noise_variance,
+        )
+        if (self.perturbation is None) == (self.mixture is None):
+            raise ConfigError(
+                "scenario: expected exactly one of perturbation and mixture, got "
+                f"perturbation {self.perturbation} and mixture {self.mixture}; "
+                "set the one that is not wanted to null"
+            )
+        if self.perturbation is not None:
+            expected = "finite and at least 0"
+            _require(0 <= self.perturbation < math.inf, "perturbation", expected, self.perturbation)
+        if self.mixture is not None:
+            _require(0 <= self.mixture <= 1, "mixture", "in [0, 1]", self.mixture)
+
+    @property
+    def space(self) -> Space:
+        """One parameter, ``x``, on a grid of [0, 1]; its values are its unit coordinates."""
+        return Space((Parameter("x", 0.0, 1.0, levels=self.grid_size),))
+
+    @property
+    def direction(self) -> Literal["maximize"]:
+        """Larger values are better."""
+        return "maximize"
+
+    def objective(self, agent: AgentId) -> GridObjective:
+        """Return the agent's function with observation noise."""
+        return GridObjective(self.values(agent), math.sqrt(self.noise_variance))
+
+    def optimum(self, agent: AgentId) -> float:
+        """Return the largest noiseless value on the agent's grid."""
+        return float(self.values(agent).max())
+
+    def values(self, agent: AgentId) -> Array:
+        """Return the agent's noiseless function on the grid, shape (grid_size,)."""
+        if self.mixture is not None:
+            return self.mixture * self._draw(agent) + (1 - self.mixture) * self._shared
+        assert self.perturbation is not None  # by __post_init__
+        coins = rng(self.seed, "synthetic perturbation", agent, 0).random(self.grid_size)
+        return self._shared + np.where(coins < 0.5, self.perturbation, -self.perturbation)
+
+    @cached_property
+    def _shared(self) -> Array:
+        return self._draw(SERVER)
+
+    @cached_property
+    def _root(self) -> Array:
+        return circulant_root(self.grid_size, self.length_scale)
+
+    def _draw(self, agent: AgentId) -> Array:
+        """Return one draw from the process, scaled to [0, 1], shape (grid_size,)."""
+        circle = circle_size(self.grid_size, self.length_scale)
+        white = rng(self.seed, "synthetic function", agent, 0).standard_normal(circle)
+        f = np.fft.irfft(self._root * np.fft.rfft(white), circle)[: self.grid_size]
+        scaled: Array = (f - f.min()) / (f.max() - f.min())
+        return scaled
+
+
+@dataclass(frozen=True, slots=True)
+class GridObjective:
+    """A tabulated function of ``x`` in [0, 1] plus Gaussian noise.
+
+    Attributes:
+        values: noiseless values at equally spaced points, shape (n,).
+        noise_scale: standard deviation of the observation noise.
+    """
+
+    values: Array
+    noise_scale: float
+
+    def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
+        """Evaluate the grid point nearest to ``point["x"]``."""
+        noiseless = float(self.values[round(point["x"] * (len(self.values) - 1))])
+        return Evaluation(noiseless + self.noise_scale * rng.standard_normal(), noiseless)
+
+
+def circle_size(grid_size: int, length_scale: float) -> int:
+    """Return the number of points m of a circle on which the embedding is exact.
+
+    Two grid points must be further apart the long way round than the kernel reaches (so that
+    their covariance is the line's), and half of the circle must be longer than that reach (so
+    that the matrix is positive semi-definite).
+    """
+    reach = math.ceil(_REACH * length_scale * (grid_size - 1))
+    needed = max(grid_size + reach, 2 * reach)
+    return 1 << (needed - 1).bit_length()  # a power of two, for the speed of the transform
+
+
+def circulant_root(grid_size: int, length_scale: float) -> Array:
+    """Return the square roots of lambda, shape (m // 2 + 1,)."""
+    circle = circle_size(grid_size, length_scale)
+    steps = np.arange(circle)
+    distance = np.minimum(steps, circle - steps) / (grid_size - 1)
+    c = np.exp(-0.5 * (distance / length_scale) ** 2)
+    # Eigenvalues are non-negative but for rounding, of about 1e-15.
+    return np.sqrt(np.maximum(np.fft.rfft(c).real, 0.0))
+
+
+def _require(condition: bool, setting: str, expected: str, got: float) -> None:
+    if not condition:
+        raise ConfigError(f"scenario.{setting}: expected {expected}, got {got}")

@@ -1,0 +1,143 @@
+"""CPU time that one agent needs in one round besides its objective, part by part.
+
+Budget: 4 ms on average for M = 100 features, D = 2 and 70 observations, hyper-parameter fit
+included. Run it with ``python -m tests.benchmarks.agent_round`` on an idle machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fedsim.acquisition import Piece, maximize, whole_cube
+from fedsim.features.rff import draw_features
+from fedsim.kernels import Kernel
+from fedsim.methods.local_model import (
+    LocalModel,
+    LocalModelSettings,
+    SharedWork,
+    grid_indices,
+)
+from fedsim.protocol import Observation
+from fedsim.rng import Keys
+from fedsim.space import Array, Parameter, Space
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import fit
+from fedsim.surrogates.linear import linear_posterior
+from fedsim.surrogates.paths import sample_on_grid, sample_path
+
+BUDGET_MS = 4.0
+
+
+def cpu_ms(work: Callable[[], object], batches: int = 15, repeats: int = 20) -> float:
+    """Return the CPU time of one call in the least disturbed batch, in milliseconds."""
+    work()
+    times = []
+    for _ in range(batches):
+        start = time.process_time()
+        for _ in range(repeats):
+            work()
+        times.append((time.process_time() - start) / repeats)
+    return 1e3 * min(times)
+
+
+def history(space: Space, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return observations of a smooth function, half of them near its best point."""
+    f = draw_features(Kernel("squared_exponential", (0.2,), 1.0), space.dimension, 300, rng)
+    w = rng.standard_normal(300)
+    X = rng.random((count, space.dimension))
+    best = X[np.argmax(f.matrix(X) @ w)]
+    X[count // 2 :] = best + 0.1 * rng.standard_normal(X[count // 2 :].shape)
+    X = np.array([space.snap(x) for x in X])
+    return X, f.matrix(X) @ w + 0.05 * rng.standard_normal(count)
+
+
+def filled_model(
+    settings: LocalModelSettings, shared: SharedWork, X: Array, y: Array
+) -> LocalModel:
+    """Return a model that has observed X and y."""
+    model = LocalModel(settings, shared)
+    model.observe([Observation(0, i, x, float(v), "") for i, (x, v) in enumerate(zip(X, y))])
+    return model
+
+
+def continuous_parts() -> dict[str, float]:
+    """Return the parts of a round in a continuous space, in milliseconds."""
+    rng = np.random.default_rng(0)
+    space = Space(tuple(Parameter(name, 0.0, 1.0) for name in ("a", "b")))
+    settings, shared = LocalModelSettings(), SharedWork(space)
+    X, y = history(space, 70, rng)
+    model = filled_model(settings, shared, X, y)
+    public = draw_features(Kernel("squared_exponential", (0.1,), 1.0), 2, 100, rng)
+    current = model.hyperparameters()
+    candidates = shared.candidates(Keys(0, 0, 1), settings.candidates)
+
+    def message() -> Array:
+        return linear_posterior(public.matrix(X), y, 1e-2).sample(rng)
+
+    def sample() -> object:
+        posterior = condition(current.kernel, current.noise_variance, X, y, float(y.mean()))
+        return sample_path(posterior, settings.path_features, settings.beta, rng)
+
+    posterior = condition(current.kernel, current.noise_variance, X, y, float(y.mean()))
+    path = sample_path(posterior, settings.path_features, settings.beta, rng)
+    ranking = path.ranking(candidates)
+    piece = Piece(whole_cube(2), path)
+    return {
+        "message (posterior and sample)": cpu_ms(message),
+        "own sample": cpu_ms(sample),
+        "candidates": cpu_ms(lambda: path.ranking(candidates)),
+        "refinement": cpu_ms(
+            lambda: maximize((piece,), candidates, starts=settings.starts, ranking=ranking)
+        ),
+        f"fit / {settings.fit_every}": cpu_ms(
+            lambda: fit(settings.kernel, settings.ard, X, y - y.mean()), repeats=4
+        )
+        / settings.fit_every,
+    }
+
+
+def grid_parts() -> dict[str, float]:
+    """Return the parts of a round on a 1-D grid of 1000 points, in milliseconds."""
+    rng = np.random.default_rng(0)
+    space = Space((Parameter("x", 0.0, 1.0, levels=1000),))
+    settings = LocalModelSettings(length_scale=0.03, fit_every=0)
+    shared = SharedWork(space)
+    X, y = history(space, 50, rng)
+    kernel = Kernel(settings.kernel, (settings.length_scale,), settings.variance)
+    public = draw_features(kernel, 1, 50, rng)
+    factor, observed = shared.grid_factor(kernel), grid_indices(space, X)
+    noise = settings.noise_variance
+    return {
+        "message (posterior and sample)": cpu_ms(
+            lambda: linear_posterior(public.matrix(X), y, noise).sample(rng)
+        ),
+        "own sample": cpu_ms(lambda: sample_on_grid(factor, observed, y, noise, 1.0, rng)),
+    }
+
+
+def report(title: str, parts: Mapping[str, float]) -> None:
+    """Print parts with their shares, and the total against the budget."""
+    total = sum(parts.values())
+    print(title)
+    for name, milliseconds in parts.items():
+        print(f"  {name:<32} {milliseconds:7.3f} ms  {milliseconds / total:6.1%}")
+    print(f"  {'total':<32} {total:7.3f} ms  {total / BUDGET_MS:.2f} of the budget")
+
+
+def main(extra: Mapping[str, float] | None = None) -> None:
+    """Print where an agent's CPU time goes.
+
+    Args:
+        extra: further parts of the continuous round, e.g. the aggregation, in milliseconds.
+    """
+    with threadpool_limits(1):
+        report("continuous: M = 100, D = 2, n = 70", {**continuous_parts(), **(extra or {})})
+        report("grid of 1000: M = 50, n = 50, fixed hyper-parameters", grid_parts())
+
+
+if __name__ == "__main__":
+    main()

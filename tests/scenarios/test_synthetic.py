@@ -1,0 +1,147 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.errors import ConfigError
+from fedsim.protocol import Scenario
+from fedsim.scenarios.synthetic import Synthetic, circle_size, circulant_root
+
+
+def mixed(alpha: float, **settings: float) -> Synthetic:
+    return Synthetic(perturbation=None, mixture=alpha, **settings)
+
+
+class TestGaussianProcess:
+    @pytest.mark.parametrize("grid_size", [2, 3, 50, 1000])
+    @pytest.mark.parametrize("length_scale", [1e-6, 0.03, 0.3, 1.0])
+    def test_the_covariance_of_a_draw_is_the_kernel(
+        self, grid_size: int, length_scale: float
+    ) -> None:
+        # root^2 are the eigenvalues of the draw's covariance; their transform is its first row.
+        circle = circle_size(grid_size, length_scale)
+        row = np.fft.irfft(circulant_root(grid_size, length_scale) ** 2, circle)[:grid_size]
+        x = np.linspace(0, 1, grid_size)
+        assert row == pytest.approx(np.exp(-0.5 * (x / length_scale) ** 2), abs=1e-13)
+
+    def test_draws_have_the_kernels_roughness(self) -> None:
+        # For the SE kernel, E[(f(x + h) - f(x))^2] / Var f = 2 (1 - k(h)); 40 draws of about 13
+        # independent stretches each: tolerance of 4 standard errors, 4 * sqrt(2 / 520).
+        draws = np.array([mixed(1.0, seed=s, grid_size=300).values(0) for s in range(40)])
+        steps = np.mean((draws[:, 3:] - draws[:, :-3]) ** 2)
+        expected = 2 * (1 - math.exp(-0.5 * (3 / 299 / 0.03) ** 2))
+        spread = np.mean(np.var(draws, axis=1))
+        # The variance along one draw is smaller than the process's: the mean is taken off.
+        loss = 1 - 0.03 * math.sqrt(2 * math.pi)
+        assert steps / (spread / loss) == pytest.approx(expected, rel=0.25)
+
+
+class TestPerturbation:
+    @given(st.integers(0, 50), st.integers(0, 10))
+    def test_agents_differ_from_one_function_by_d(self, seed: int, agent: int) -> None:
+        scenario = Synthetic(seed=seed, perturbation=0.02)
+        shared = Synthetic(seed=seed, perturbation=0.0).values(agent)
+        assert (shared.min(), shared.max()) == (0.0, 1.0)
+        assert np.abs(scenario.values(agent) - shared) == pytest.approx(np.full(1000, 0.02))
+
+    def test_both_signs_are_equally_likely_and_agents_toss_for_themselves(self) -> None:
+        scenario = Synthetic(perturbation=1.0)
+        shared = Synthetic(perturbation=0.0).values(0)
+        signs = np.array([np.rint(scenario.values(a) - shared) for a in range(50)])
+        assert set(np.unique(signs)) == {-1.0, 1.0}
+        assert abs(signs.mean()) < 4 / math.sqrt(signs.size)
+        agreement = np.corrcoef(signs)[np.triu_indices(50, 1)]
+        assert np.abs(agreement).max() < 5 / math.sqrt(1000)
+
+
+class TestMixture:
+    def test_nothing_mixed_in_makes_all_agents_alike(self) -> None:
+        scenario = mixed(0.0)
+        assert np.array_equal(scenario.values(0), scenario.values(1))
+        assert np.array_equal(scenario.values(0), Synthetic(perturbation=0.0).values(0))
+
+    def test_all_mixed_in_makes_agents_independent(self) -> None:
+        values = np.array([mixed(1.0).values(a) for a in range(20)])
+        assert (values.min(axis=1).tolist(), values.max(axis=1).tolist()) == ([0] * 20, [1] * 20)
+        correlations = np.corrcoef(values)[np.triu_indices(20, 1)]
+        # A draw is about 1 / (0.03 sqrt(4 pi)) = 9.4 independent stretches long.
+        assert abs(correlations.mean()) < 4 / math.sqrt(9.4 * 190)
+
+    @given(st.floats(0, 1), st.integers(0, 5))
+    def test_the_mixture_is_linear(self, alpha: float, agent: int) -> None:
+        own, shared = mixed(1.0).values(agent), mixed(0.0).values(agent)
+        expected = alpha * own + (1 - alpha) * shared
+        assert mixed(alpha).values(agent) == pytest.approx(expected, abs=1e-15)
+
+
+class TestObjective:
+    def test_it_is_a_scenario(self) -> None:
+        scenario = Synthetic(agents=7)
+        assert isinstance(scenario, Scenario)
+        assert (scenario.agents, scenario.direction) == (7, "maximize")
+
+    @pytest.mark.parametrize("grid_size", [2, 7, 50, 1000, 1023])
+    def test_every_grid_point_finds_its_own_value(self, grid_size: int) -> None:
+        scenario = Synthetic(grid_size=grid_size)
+        objective, space = scenario.objective(3), scenario.space
+        assert space.grid is not None
+        found = [objective(space.to_point(u), np.random.default_rng(0)) for u in space.grid]
+        assert [e.noiseless for e in found] == scenario.values(3).tolist()
+
+    def test_units_are_the_unit_cubes(self) -> None:
+        space = Synthetic().space
+        assert all(space.to_point(u) == {"x": u[0]} for u in space.grid)
+
+    def test_noise_has_the_stated_variance_and_comes_from_the_generator(self) -> None:
+        objective = Synthetic(noise_variance=0.04).objective(0)
+        generator = np.random.default_rng(0)
+        found = [objective({"x": 0.5}, generator) for _ in range(4000)]
+        noise = np.array([e.y - e.noiseless for e in found])
+        assert noise.var() == pytest.approx(0.04, rel=4 * math.sqrt(2 / 4000))
+        assert abs(noise.mean()) < 4 * 0.2 / math.sqrt(4000)
+        assert objective({"x": 0.5}, np.random.default_rng(0)).y == found[0].y
+
+    def test_without_noise_an_observation_is_the_value(self) -> None:
+        found = Synthetic(noise_variance=0.0).objective(0)({"x": 1.0}, np.random.default_rng(0))
+        assert found.y == found.noiseless
+
+    def test_the_optimum_is_reached_and_never_passed(self) -> None:
+        scenario = Synthetic(grid_size=200)
+        objective = scenario.objective(4)
+        values = [
+            objective({"x": u}, np.random.default_rng(0)).noiseless
+            for u in scenario.space.grid[:, 0]
+        ]
+        assert scenario.optimum(4) == max(values)
+
+    def test_built_again_it_is_the_same_and_another_seed_is_another(self) -> None:
+        first, again, other = Synthetic(seed=4), Synthetic(seed=4), Synthetic(seed=5)
+        again.values(9)  # the order in which agents are built does not matter
+        assert np.array_equal(first.values(2), again.values(2))
+        assert not np.array_equal(first.values(2), other.values(2))
+
+    def test_an_agent_holds_kilobytes(self) -> None:
+        assert Synthetic().objective(0).values.base is None
+        assert Synthetic().objective(0).values.nbytes == 8000
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"agents": 0}, "scenario.agents: expected at least 1, got 0"),
+        ({"grid_size": 1}, "scenario.grid_size: expected at least 2, got 1"),
+        ({"length_scale": 0.0}, r"scenario.length_scale: expected in \(0, 1\], got 0.0"),
+        ({"length_scale": math.nan}, "scenario.length_scale"),
+        ({"noise_variance": -0.1}, "scenario.noise_variance: expected finite and at least 0"),
+        ({"noise_variance": math.inf}, "scenario.noise_variance"),
+        ({"perturbation": math.nan}, "scenario.perturbation"),
+        ({"mixture": 0.5}, "exactly one of perturbation and mixture.*to null"),
+        ({"perturbation": None}, "exactly one of perturbation and mixture"),
+        ({"perturbation": None, "mixture": 1.5}, r"scenario.mixture: expected in \[0, 1\]"),
+    ],
+)
+def test_refusals(settings: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Synthetic(**settings)
