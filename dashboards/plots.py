@@ -57,8 +57,7 @@ def _curves(
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     for run, rounds in tables:
         for variant, own in rounds.groupby("variant", sort=False):
-            name = str(variant) or str(run.runs[0].summary().get("method", run.folder.name))
-            label = name if len(tables) == 1 else f"{name} ({run.folder.name})"
+            label = str(variant) if len(tables) == 1 else f"{variant} ({run.folder.name})"
             seeds = own["seed"].nunique()
             curve = own.groupby("round")[column].agg(["mean", "sem"])
             yield f"{label}, {seeds} seeds" if seeds > 1 else label, curve

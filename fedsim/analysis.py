@@ -41,7 +41,7 @@ class SeedRun:
     """One finished or unfinished seed of one variant.
 
     Attributes:
-        variant: the curve's label; empty if the run has only one.
+        variant: the curve's label; the method's name if the run has only one.
         folder: its folder.
     """
 
@@ -137,35 +137,31 @@ def load(folder: str | Path) -> Run:
         RunFolderError: if there is no run.
     """
     path = Path(folder)
-    if (path / "journal.jsonl").exists() and path.name.startswith("seed-"):
-        return Run(path, (SeedRun("", RunFolder(path)),))
-    found = sorted(path.glob("**/seed-*/config.yaml"), key=_natural) if path.is_dir() else []
+    if path.name.startswith("seed-") and (path / "config.yaml").exists():
+        return Run(path, (SeedRun(_label(path.parent), RunFolder(path)),))
+    found = [file.parent for file in path.glob("**/seed-*/config.yaml")]
     if not found:
         raise RunFolderError(f"{path}: not a run folder: no seed-* folder with a config.yaml")
-    labels = {p.parent.parent: _label(p.parent.parent, path) for p in found}
-    runs = [SeedRun(labels[p.parent.parent], RunFolder(p.parent)) for p in found]
-    order = (
-        list(read_yaml(path / "config.yaml").get("variants", {}))
-        if (path / "config.yaml").exists()
-        else []
-    )
-    runs.sort(key=lambda r: (_rank(r.variant, order), r.variant, r.seed))
+    labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
+    runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
+    whole = path / "config.yaml"
+    order = list(read_yaml(whole).get("variants", {})) if whole.exists() else []
+    runs.sort(key=lambda run: (_rank(run.variant, order), run.variant, run.seed))
     return Run(path, tuple(runs))
 
 
-def _natural(path: Path) -> tuple[str, int]:
-    return (str(path.parent.parent), int(path.parent.name.removeprefix("seed-")))
-
-
-def _label(folder: Path, root: Path) -> str:
+def _label(folder: Path) -> str:
+    """Return the label of the variant that is kept in a folder: the method's, if it has none."""
     marker = folder / "variant.txt"
     if marker.exists():
         return marker.read_text().strip()
-    return "" if folder == root else folder.name
+    seed = next(iter(sorted(folder.glob("seed-*/config.yaml"))))
+    return str(read_yaml(seed)["method"]["name"])
 
 
 def _rank(label: str, order: Sequence[str]) -> int:
-    return next((i for i, name in enumerate(order) if label.startswith(name)), len(order))
+    """Return a variant's place in the configuration; its noise-only control follows it."""
+    return order.index(name) if (name := label.removesuffix(NOISE_CONTROL)) in order else -1
 
 
 def finish(folder: RunFolder, scenario: Scenario, delta: float | None) -> dict[str, Any]:

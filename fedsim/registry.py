@@ -17,11 +17,13 @@ class Entry:
         target: ``package.module:Class``.
         summary: one line for ``fedsim list``.
         fixed: settings that the name stands for; a configuration cannot change them.
+        required: settings that may not be null under this name.
     """
 
     target: str
     summary: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
 
     def load(self) -> type:
         """Import and return the class; errors as in :func:`fedsim.imports.load_class`."""
@@ -37,8 +39,12 @@ METHODS: Mapping[str, Entry] = {
     "ts": Entry("fedsim.methods.thompson:ThompsonSampling", "each agent alone, Thompson sampling"),
     "fts": Entry(_FTS, "federated Thompson sampling with a server", {"subregions": 1, "dp": None}),
     "fts-de": Entry(_FTS, "FTS with distributed exploration", {"dp": None}),
-    "dp-fts": Entry(_FTS, "FTS with user-level differential privacy", {"subregions": 1}),
-    "dp-fts-de": Entry(_FTS, "FTS with differential privacy and distributed exploration"),
+    "dp-fts": Entry(
+        _FTS, "FTS with user-level differential privacy", {"subregions": 1}, required=("dp",)
+    ),
+    "dp-fts-de": Entry(
+        _FTS, "FTS with differential privacy and distributed exploration", required=("dp",)
+    ),
 }
 
 SCENARIOS: Mapping[str, Entry] = {

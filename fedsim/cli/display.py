@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from types import TracebackType
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -28,10 +32,10 @@ class LiveDisplay:
         self._console = console
         self._accountant = make_accountant("pld")
         self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("round {task.completed}/{task.total}"),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=16),
+            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeRemainingColumn(elapsed_when_finished=True),
             console=console,
             refresh_per_second=4,
@@ -67,11 +71,11 @@ class LiveDisplay:
         if key not in self._tasks:
             description = f"{job.label}, seed {job.simulation.spec.seed}"
             self._tasks[key] = self._bars.add_task(description, total=progress.rounds, note="")
-        note = f"best {progress.best:.4g}, mean {progress.mean_best:.4g}"
+        note = f"best {progress.best:.3f}, mean {progress.mean_best:.3f}"
         if progress.spent.releases:
             delta = delta_of(job.config, progress.agents)
             note += f", ε {privacy_loss(progress.spent, delta, self._accountant).epsilon:.2f}"
-        note += f", {progress.agents} agents"
+        note += f", {progress.agents} agents"  # all alive: a dead host is repaired
         self._bars.update(self._tasks[key], completed=progress.round, note=note)
 
     def finished(self, job: Job) -> None:
@@ -82,28 +86,41 @@ class LiveDisplay:
 
 
 def closing_table(summaries: Sequence[dict[str, Any]]) -> Table:
-    """Return the table of outcomes, one row per variant and seed."""
-    metrics = {s.get("metric", "value") for s in summaries}
-    metric = metrics.pop() if len(metrics) == 1 else "value"
+    """Return the table of outcomes: one row per variant, means and standard errors over seeds."""
     private = any(s.get("epsilon") for s in summaries)
-    table = Table(title=f"after the last round: {metric}")
-    for name in ("variant", "seed", "status"):
-        table.add_column(name)
-    for name in ("best agent", "mean of agents", *(("ε (pld)", "ε at δ=1e-5") if private else ())):
-        table.add_column(name, justify="right")
-    table.add_column("objective / other, CPU s", justify="right")
-    for s in summaries:
-        row = [s["variant"], str(s["seed"]), s["status"]]
-        row += [_number(s.get("best")), _number(s.get("mean"))]
-        if private:
-            epsilon = s.get("epsilon", {})
-            row += [
-                _number(epsilon.get("pld"), 2),
-                _number(epsilon.get("delta_1e-5", {}).get("pld"), 2),
-            ]
-        row.append(f"{s.get('objective_seconds', 0):.1f} / {s.get('other_seconds', 0):.1f}")
-        table.add_row(*row)
+    metrics = sorted({s["metric"] for s in summaries if "metric" in s})
+    table = Table(
+        title=f"{' / '.join(metrics) or 'value'} after the last round",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    table.add_column("variant", overflow="fold")
+    table.add_column("seeds")
+    for name in ("mean of agents", "best agent", *(("ε", "at 1e-5") if private else ()), "CPU s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for variant in dict.fromkeys(s["variant"] for s in summaries):
+        table.add_row(*_row([s for s in summaries if s["variant"] == variant], private))
     return table
+
+
+def _row(seeds: Sequence[dict[str, Any]], private: bool) -> list[str]:
+    done = [s for s in seeds if s["status"] == "done"]
+    count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)} done"
+    row = [escape(seeds[0]["variant"]), count, _mean_and_error([s["mean"] for s in done])]
+    row.append(_mean_and_error([s["best"] for s in done]))
+    if private:
+        epsilon = done[0].get("epsilon", {}) if done else {}
+        row += [_number(epsilon.get("pld")), _number(epsilon.get("delta_1e-5", {}).get("pld"))]
+    row.append(f"{sum(s['objective_seconds'] + s['other_seconds'] for s in done):.1f}")
+    return row
+
+
+def _mean_and_error(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    if len(values) == 1:
+        return f"{values[0]:.4f}"
+    return f"{mean(values):.4f} ± {stdev(values) / math.sqrt(len(values)):.4f}"
 
 
 def privacy_sentence(epsilon: dict[str, Any]) -> str:
@@ -116,5 +133,5 @@ def privacy_sentence(epsilon: dict[str, Any]) -> str:
     )
 
 
-def _number(value: Any, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -56,7 +56,10 @@ def subsampled_command(
 
     accountants = {name: make_accountant(name) for name in _WORDS}
     losses = {name: loss(name, delta) for name in _WORDS}
-    small = {name: loss(name, SMALL_DELTA) for name in _WORDS if name != "moments"}
+    small: dict[AccountantName, PrivacyLoss] = {
+        "rdp": loss("rdp", SMALL_DELTA),
+        "pld": loss("pld", SMALL_DELTA),
+    }
     if as_json:
         typer.echo(json.dumps(_losses_record(delta, losses, small)))
     else:

@@ -17,7 +17,7 @@ from fedsim.privacy.accountants import Accountant, PrivacyLoss, privacy_loss
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
 
-_PRECISION = 1e-6  # relative
+_PRECISION = 1e-7  # relative
 _MULTIPLIERS = (2.0**-14, 2.0**20)
 _RATES = (2.0**-30, 1.0)
 _MOST_ROUNDS = 2**20
@@ -102,7 +102,7 @@ def calibrate(
 
 
 def smallest_multiplier(meets: Callable[[float], bool]) -> float:
-    """Return the smallest noise multiplier that ``meets`` the target, to a relative 1e-6."""
+    """Return the smallest noise multiplier that ``meets`` the target, to a relative 1e-7."""
     good = bad = 1.0
     while not meets(good):
         bad, good = good, 2 * good
@@ -122,7 +122,7 @@ def smallest_multiplier(meets: Callable[[float], bool]) -> float:
 
 
 def largest_rate(meets: Callable[[float], bool]) -> float:
-    """Return the largest sampling rate that ``meets`` the target, to a relative 1e-6."""
+    """Return the largest sampling rate that ``meets`` the target, to a relative 1e-7."""
     good = bad = _RATES[1]
     while not meets(good):
         bad, good = good, good / 2

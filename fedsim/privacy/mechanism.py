@@ -281,11 +281,14 @@ def joint_multiplier(phi: Array, noise_multiplier: float) -> float:
     Args:
         phi: weights, shape (P, N).
         noise_multiplier: z.
+
+    Returns:
+        z times a factor in [1, sqrt(P)], which is rounded down to four decimals.
     """
     relative = phi / phi.max(axis=1, keepdims=True)
-    most = float(np.sqrt((relative**2).sum(axis=0).max()))
-    # The maximum takes care of rounding where most is sqrt(P).
-    return max(float(noise_multiplier), float(noise_multiplier * math.sqrt(len(phi)) / most))
+    gain = math.sqrt(len(phi) / float((relative**2).sum(axis=0).max()))  # in [1, sqrt(P)]
+    # Rounded down, the safe way: rounds that hardly differ then cost the same event.
+    return float(noise_multiplier) * max(1.0, math.floor(1e4 * gain) / 1e4)
 
 
 def _check_sizes(agents: int, features: int, regions: int) -> None:

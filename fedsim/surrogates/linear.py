@@ -53,7 +53,7 @@ class LinearPosterior:
         """
         n, M = self.features.shape
         noise = math.sqrt(self.noise_variance)
-        prior = generator.standard_normal(M)
+        prior = generator.standard_normal((M,))
         if n < M:
             # Matheron: a prior sample, moved by what the data contradict.
             misfit = self.features @ prior + noise * generator.standard_normal(n)

@@ -1,0 +1,61 @@
+"""YAML as people expect it: repeated keys are errors, and ``1e-3`` is a number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedsim.errors import RunFolderError
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, but for repeated keys and numbers without a point."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen and key.value != "<<":
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} stands here twice", key.start_mark
+                    )
+                seen.add(key.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+# YAML 1.1, which PyYAML follows, reads 1e-3 as text.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the value of a YAML text.
+
+    Raises:
+        yaml.YAMLError: if it is not valid, or repeats a key.
+    """
+    return yaml.load(text, _Loader)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a mapping from a file.
+
+    Raises:
+        RunFolderError: if the file cannot be read or is not a YAML mapping.
+    """
+    try:
+        found = parse_yaml(path.read_text("utf-8"))
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path}: not a text file in UTF-8: {error}") from error
+    except yaml.YAMLError as error:
+        raise RunFolderError(f"{path}: not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
+    return found

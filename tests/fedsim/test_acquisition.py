@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.acquisition import (
+    Piece,
+    draw_candidates,
+    maximize,
+    owners,
+    piecewise_values,
+    whole_cube,
+)
+from fedsim.errors import ConfigError
+from fedsim.features.rff import FeatureFunction, draw_features
+from fedsim.kernels import Kernel
+from fedsim.space import Array, Box, Parameter, Space
+
+PLANE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
+
+
+@dataclass
+class Bowl:
+    """height - scale |u - centre|^2."""
+
+    centre: tuple[float, ...]
+    height: float = 0.0
+    scale: float = 1.0
+
+    def values(self, U: Array) -> Array:
+        return self.height - self.scale * np.square(U - np.array(self.centre)).sum(axis=1)
+
+    def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
+        return self.values(U), -2 * self.scale * (U - np.array(self.centre))
+
+
+def candidates_of(count: int = 200, seed: int = 0) -> Array:
+    candidates = draw_candidates(PLANE, count, np.random.default_rng(seed))
+    candidates.setflags(write=False)
+    return candidates
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_finds_a_smooth_maximum_at_any_scale(scale: float) -> None:
+    bowl = Bowl((0.3, 0.7), height=2.0 * scale, scale=scale)
+    u, value = maximize([Piece(whole_cube(2), bowl)], candidates_of(), starts=3)
+    np.testing.assert_allclose(u, [0.3, 0.7], atol=1e-3)
+    assert value == pytest.approx(2.0 * scale, rel=1e-6)
+
+
+def test_maximum_outside_ends_on_the_closed_border() -> None:
+    u, _ = maximize([Piece(whole_cube(2), Bowl((1.5, 0.5)))], candidates_of(), starts=3)
+    assert u[0] == 1.0
+    assert u[1] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_half_open_border_is_not_crossed() -> None:
+    left, right = PLANE.subregions(2)
+    pieces = [Piece(left, Bowl((0.9, 0.5), height=5.0)), Piece(right, Bowl((0.9, 0.5)))]
+    u, value = maximize(pieces, candidates_of(), starts=4)
+    assert u[0] == np.nextafter(0.5, 0.0)  # the left piece rises towards the border
+    assert left.contains(u[None])[0]
+    assert value == pytest.approx(5.0 - 0.16, abs=1e-5)
+    assert value == pieces[0].function.values(u[None])[0]
+
+
+def test_each_point_belongs_to_its_piece() -> None:
+    boxes = PLANE.subregions(4)
+    pieces = [Piece(box, Bowl((0.5, 0.5), height=10.0 * i)) for i, box in enumerate(boxes)]
+    U = np.array([[0.2, 0.2], [0.2, 0.5], [0.5, 0.2], [0.5, 0.5], [1.0, 1.0]])
+    np.testing.assert_array_equal(owners(boxes, U), [0, 1, 2, 3, 3])
+    expected = [-0.18, 9.91, 19.91, 30.0, 29.5]
+    np.testing.assert_allclose(piecewise_values(pieces, U), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.sampled_from([1, 2, 4, 6]))
+def test_never_worse_than_the_candidates_and_inside(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = draw_features(Kernel("squared_exponential", (0.15,), 1.0), 2, 40, rng)
+    pieces = [
+        Piece(box, FeatureFunction(features, rng.standard_normal(40)))
+        for box in PLANE.subregions(count)
+    ]
+    candidates = candidates_of(150, seed)
+    u, value = maximize(pieces, candidates, starts=5)
+    assert value >= piecewise_values(pieces, candidates).max()
+    assert value == pytest.approx(piecewise_values(pieces, u[None])[0], rel=1e-12)
+    assert np.all((u >= 0) & (u <= 1))
+
+
+def test_few_starts_find_what_a_dense_search_finds() -> None:
+    # 20 random functions, about 15 length scales' volumes each: at least 18 global maxima.
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        features = draw_features(Kernel("squared_exponential", (0.2,), 1.0), 2, 200, rng)
+        function = FeatureFunction(features, rng.standard_normal(200))
+        _, value = maximize([Piece(whole_cube(2), function)], candidates_of(400), starts=4)
+        axis = np.linspace(0, 1, 101)
+        grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+        found += value >= function.values(grid).max() - 1e-3
+    assert found >= 18
+
+
+def test_grid_gives_the_exact_best_and_the_first_of_equals() -> None:
+    space = Space((Parameter("a", 0.0, 1.0, levels=5), Parameter("b", 0.0, 1.0, levels=3)))
+    grid = draw_candidates(space, 99, np.random.default_rng(0))
+    assert grid is space.grid
+    pieces = [Piece(box, Bowl((0.6, 0.6), height=-i)) for i, box in enumerate(space.subregions(2))]
+    u, value = maximize(pieces, grid, starts=0)
+    values = [float(piecewise_values(pieces, g[None])[0]) for g in grid]
+    assert value == max(values)
+    np.testing.assert_array_equal(u, grid[values.index(value)])
+    u, value = maximize(pieces, grid, starts=0, ranking=np.ones(len(grid)))
+    np.testing.assert_array_equal(u, grid[0])
+    assert value == 1.0
+
+
+def test_ranking_only_chooses_the_starts() -> None:
+    bowl = Bowl((0.3, 0.7), height=1.0)
+    candidates = candidates_of()
+    ranking = bowl.values(candidates).astype(np.float32) - np.float32(1.0)
+    u, value = maximize([Piece(whole_cube(2), bowl)], candidates, starts=2, ranking=ranking)
+    np.testing.assert_allclose(u, [0.3, 0.7], atol=1e-3)
+    assert value == pytest.approx(1.0, abs=1e-6)
+
+
+def test_fewer_candidates_than_starts_and_a_constant_function() -> None:
+    flat = Bowl((0.5, 0.5), height=3.0, scale=0.0)
+    candidates = candidates_of(2)
+    u, value = maximize([Piece(whole_cube(2), flat)], candidates, starts=5)
+    np.testing.assert_array_equal(u, candidates[0])
+    assert value == 3.0
+
+
+def test_boxes_that_leave_a_candidate_out_are_refused() -> None:
+    piece = Piece(Box((0.0, 0.0), (0.5, 1.0)), Bowl((0.5, 0.5)))
+    with pytest.raises(ConfigError, match="cover"):
+        maximize([piece], np.array([[0.7, 0.5]]), starts=0)

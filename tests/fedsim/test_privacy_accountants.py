@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsim.errors import ConfigError
+from fedsim.privacy.accountants import (
+    Accountant,
+    PrivacyLoss,
+    default_delta,
+    make_accountant,
+    privacy_loss,
+)
+from fedsim.privacy.budget import Budget
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.loss_distribution import PldAccountant
+from fedsim.privacy.mechanism import SubsampledGaussianMechanism
+from fedsim.privacy.renyi import MOMENT_ORDERS, MomentsAccountant, RdpAccountant
+from fedsim.privacy.weights import WeightSchedule
+
+# Shared, so that tests meet accountants with filled caches too.
+MOMENTS, RDP, PLD = MomentsAccountant(), RdpAccountant(), PldAccountant()
+RDP_INTEGER = RdpAccountant(MOMENT_ORDERS)
+
+
+def ledger(q: float, z: float, releases: int) -> Ledger:
+    return Ledger(((SubsampledGaussian(q, z, z), releases),)) if releases else Ledger()
+
+
+def epsilon(accountant: Accountant, q: float, z: float, releases: int, delta: float) -> float:
+    return privacy_loss(ledger(q, z, releases), delta, accountant).epsilon
+
+
+# N, T, q, z; moments as printed; moments, integer RDP, default RDP, PLD at N^-1.1; RDP and PLD
+# at 1e-5.
+PUBLISHED = [
+    (200, 40, 0.15, 1.0, 5.93, 5.9341, 4.9794, 4.8778, 3.9636, 7.79, 6.89),
+    (200, 40, 0.25, 1.0, 9.91, 9.9085, 8.5222, 8.4061, 7.0538, 12.60, 11.28),
+    (200, 40, 0.50, 1.0, 20.12, 20.1231, 18.7368, 18.4025, 15.7100, 24.42, 22.51),
+    (200, 40, 0.25, 1.2, 7.39, 7.3906, 6.4358, 6.1795, 5.1524, 9.28, 8.37),
+    (200, 40, 0.25, 1.5, 5.22, 5.2225, 4.2678, 4.2657, 3.5972, 6.58, 5.94),
+    (29, 60, 0.35, 1.0, 15.17, 15.1655, 13.7792, 13.4953, 10.3834, 21.59, 19.74),
+    (29, 60, 0.35, 1.6, 7.12, 7.1176, 5.7314, 5.7314, 4.6111, 10.51, 9.64),
+    (29, 60, 0.35, 2.0, 5.14, 5.1375, 4.1827, 4.1764, 3.2296, 7.75, 7.08),
+    (29, 60, 0.35, 3.0, 3.05, 3.0464, 2.2187, 2.2138, 1.7399, 4.58, 4.20),
+    (29, 60, 0.35, 4.0, 2.16, 2.1608, 1.4577, 1.4577, 1.1342, 3.22, 2.96),
+    (29, 60, 0.10, 1.0, 3.75, 3.7548, 2.8000, 2.7423, 2.0099, 6.34, 5.57),
+    (29, 60, 0.15, 1.0, 5.98, 5.9800, 4.5937, 4.4823, 3.4261, 9.33, 8.32),
+    (29, 60, 0.20, 1.0, 7.69, 7.6924, 6.3061, 6.3061, 4.9861, 12.40, 11.10),
+    (29, 60, 0.25, 1.0, 9.82, 9.8245, 8.4382, 8.4382, 6.6721, 15.45, 13.93),
+]
+
+# q, z; moments, integer RDP, PLD for N = 30, then for N = 50; 60 rounds.
+OTHER_SIZES = [
+    (0.35, 1.0, (15.2028, 13.8165, 10.4440), (15.7647, 14.3784, 11.3229)),
+    (0.35, 1.6, (7.1549, 5.7686, 4.6445), (7.7168, 6.3306, 5.1266)),
+    (0.35, 2.0, (5.1561, 4.2014, 3.2555), (5.4371, 4.4823, 3.6292)),
+    (0.35, 3.0, (3.0588, 2.2374, 1.7568), (3.2462, 2.4964, 2.0008)),
+    (0.35, 4.0, (2.1702, 1.4702, 1.1471), (2.3106, 1.6575, 1.3311)),
+    (0.10, 1.0, (3.7734, 2.8186, 2.0316), (4.0544, 3.0996, 2.3479)),
+    (0.15, 1.0, (6.0173, 4.6310, 3.4564), (6.5792, 5.1929, 3.8990)),
+    (0.20, 1.0, (7.7297, 6.3434, 5.0246), (8.2916, 6.9053, 5.5851)),
+    (0.25, 1.0, (9.8618, 8.4755, 6.7183), (10.4237, 9.0374, 7.3902)),
+]
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=str)
+def test_published_table(row: tuple[float, ...]) -> None:
+    agents, rounds, q, z, paper, moments, integer, rdp, pld, rdp_small, pld_small = row
+    delta = default_delta(int(agents))
+    run = (q, z, int(rounds))
+    old = epsilon(MOMENTS, *run, delta)
+    assert round(old, 2) == pytest.approx(paper, abs=0.0051)  # as printed, last digit included
+    assert old == pytest.approx(moments, abs=1e-4)
+    assert epsilon(RDP_INTEGER, *run, delta) == pytest.approx(integer, abs=1e-4)
+    assert epsilon(RDP, *run, delta) == pytest.approx(rdp, abs=1e-4)
+    assert epsilon(PLD, *run, delta) == pytest.approx(pld, abs=2e-4)
+    # Two printed decimals, one of them rounded twice.
+    assert epsilon(RDP, *run, 1e-5) == pytest.approx(rdp_small, abs=0.006)
+    assert epsilon(PLD, *run, 1e-5) == pytest.approx(pld_small, abs=0.006)
+
+
+@pytest.mark.parametrize("row", OTHER_SIZES, ids=str)
+def test_table_for_other_sizes(
+    row: tuple[float, float, tuple[float, ...], tuple[float, ...]],
+) -> None:
+    q, z, *expected = row
+    for agents, values in zip((30, 50), expected, strict=True):
+        for accountant, value in zip((MOMENTS, RDP_INTEGER, PLD), values, strict=True):
+            found = epsilon(accountant, q, z, 60, default_delta(agents))
+            assert found == pytest.approx(value, abs=2e-4)
+
+
+def test_reference_vectors() -> None:
+    delta = default_delta(200)
+    assert delta == pytest.approx(0.0029435200932623716, rel=1e-14)
+    assert epsilon(MOMENTS, 0.25, 1, 40, delta) == pytest.approx(9.9085, abs=5e-4)  # P1
+    assert epsilon(PLD, 0.15, 1, 40, delta) == pytest.approx(3.9636, abs=1e-3)  # P2
+    p3 = epsilon(RDP_INTEGER, 0.35, 2, 60, default_delta(29))
+    assert p3 == pytest.approx(4.1827, abs=5e-4)
+    # One release more or fewer does not reproduce the paper.
+    assert epsilon(MOMENTS, 0.25, 1, 41, delta) == pytest.approx(10.01, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "sigma"),
+    [(1, 0.1, 1.0858778), (0.5, 0.01, 3.1469131), (10, 0.1, 0.2818121), (1, 1e-5, 3.7306316)],
+)
+def test_an_unsampled_gaussian_is_exact(alpha: float, beta: float, sigma: float) -> None:
+    # P4, the other way round; a release of std sigma sqrt(k), k times, costs the same.
+    assert epsilon(PLD, 1, sigma, 1, beta) == pytest.approx(alpha, rel=2e-6)
+    assert epsilon(PLD, 1, sigma * 3, 9, beta) == pytest.approx(alpha, rel=2e-6)
+    mixed = ledger(1, sigma * 2**0.5, 1).charge(SubsampledGaussian(1, sigma * 2, sigma * 2))
+    mixed = mixed.charge(SubsampledGaussian(1, sigma * 2, sigma * 2))
+    assert privacy_loss(mixed, beta, PLD).epsilon == pytest.approx(alpha, rel=2e-6)
+    # Mixed with a sampled release that costs next to nothing, the grid gives the same.
+    nothing = mixed.charge(SubsampledGaussian(1e-6, 50, 50))
+    assert privacy_loss(nothing, beta, PLD).epsilon == pytest.approx(alpha, rel=2e-3)
+
+
+@pytest.mark.parametrize("number", [int, float, np.float32, np.int64])
+def test_integer_trap(number: Any) -> None:
+    import dp_accounting as dp
+
+    ledger_ = Ledger.from_events([SubsampledGaussian(0.1, number(1), number(1))])
+    (component,) = ledger_.components()
+    # One coin for 50 Gaussians: dp-accounting forgets the 50 if z is not a float.
+    nested = dp.SelfComposedDpEvent(dp.GaussianDpEvent(component.noise_multiplier), 50)
+    event = dp.PoissonSampledDpEvent(component.sampling_rate, nested)
+    theirs = dp.rdp.RdpAccountant(list(range(2, 65))).compose(event).get_epsilon(1e-3)
+    assert theirs == pytest.approx(50.916, abs=1e-2)  # P10
+    ours = epsilon(RDP_INTEGER, 0.1, component.noise_multiplier / 50**0.5, 1, 1e-3)
+    assert ours == pytest.approx(50.916, abs=1e-2)
+    for accountant in (MOMENTS, RDP_INTEGER, PLD):
+        plain = epsilon(accountant, 0.1, 1.0, 50, 1e-3)
+        assert epsilon(accountant, 0.1, number(1), 50, 1e-3) == plain
+
+
+@pytest.mark.parametrize(
+    ("agents", "regions", "q", "z", "rounds", "schedule", "paper", "exact"),
+    [
+        (29, 4, 0.35, 1, 60, WeightSchedule(hold=10, decay=30), 10.38, 6.20),
+        (29, 4, 0.35, 2, 60, WeightSchedule(hold=10, decay=30), 3.23, 2.00),
+        (29, 4, 0.10, 1, 60, WeightSchedule(hold=10, decay=30), 2.01, 1.19),
+        (50, 4, 0.35, 1, 60, WeightSchedule(hold=10, decay=30), 11.32, 6.87),
+        (200, 2, 0.25, 1, 40, WeightSchedule(), 7.05, 6.46),
+    ],
+)
+def test_exact_accounting(
+    agents: int, regions: int, q: float, z: float, rounds: int, schedule: WeightSchedule,
+    paper: float, exact: float,
+) -> None:  # fmt: skip
+    m = SubsampledGaussianMechanism(agents, 100, regions, 22.0, q, z, schedule)
+    spent = Ledger.from_events(m.cost(t) for t in range(rounds))
+    delta = default_delta(agents)
+    assert privacy_loss(spent, delta, PLD).epsilon == pytest.approx(paper, abs=0.006)
+    result = privacy_loss(spent, delta, PLD, "exact")
+    assert result.epsilon == pytest.approx(exact, abs=0.006)
+    assert result.accounting == "exact"
+    assert len(spent.components("exact")) < 15  # rounds that hardly differ share a key
+
+
+rates = st.sampled_from([0.02, 0.1, 0.3, 0.7, 1.0])
+multipliers = st.sampled_from([0.6, 1.0, 2.0, 5.0])
+counts = st.sampled_from([1, 8, 40])
+deltas = st.sampled_from([1e-6, 1e-3, 0.02])
+
+
+@pytest.mark.parametrize("accountant", [MOMENTS, RDP, PLD], ids=lambda a: a.name)
+@given(q=rates, z=multipliers, releases=counts, delta=deltas)
+@settings(max_examples=15, deadline=None)
+def test_epsilon_is_monotone(
+    accountant: Accountant, q: float, z: float, releases: int, delta: float
+) -> None:
+    base = epsilon(accountant, q, z, releases, delta)
+    assert base >= 0
+    slack = 1e-9
+    assert epsilon(accountant, q, z, releases + 5, delta) >= base - slack
+    assert epsilon(accountant, q, z, releases, delta / 10) >= base - slack
+    for larger in (0.3, 1.0):
+        if larger > q:
+            # A grid's rounding (about 1e-3) may hide a difference, never turn it round.
+            assert epsilon(accountant, larger, z, releases, delta) >= base * (1 - 1e-3)
+    for noisier in (2.0, 5.0):
+        if noisier > z:
+            assert epsilon(accountant, q, noisier, releases, delta) <= base * (1 + 1e-3) + slack
+
+
+@given(q=rates, z=multipliers, releases=counts, delta=deltas)
+@settings(max_examples=25, deadline=None)
+def test_accountants_are_ordered(q: float, z: float, releases: int, delta: float) -> None:
+    old, rdp, pld = (epsilon(a, q, z, releases, delta) for a in (MOMENTS, RDP, PLD))
+    assert old >= rdp - 1e-9
+    assert rdp >= pld - 1e-9
+
+
+@pytest.mark.parametrize(("q", "z"), [(0.01, 30.0), (0.001, 20.0), (0.1, 100.0), (0.01, 5.0)])
+def test_loss_distributions_stay_tight_for_small_losses(q: float, z: float) -> None:
+    assert epsilon(PLD, q, z, 1000, 1e-5) < epsilon(RDP, q, z, 1000, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["moments", "rdp", "pld"])
+def test_asking_after_every_round_changes_nothing(name: Any) -> None:
+    m = SubsampledGaussianMechanism(29, 10, 4, 1.0, 0.3, 1.2, WeightSchedule(hold=2, decay=5))
+    used = make_accountant(name)
+    spent, seen = Ledger(), []
+    for t in range(12):
+        spent = spent.charge(m.cost(t))
+        seen.append(privacy_loss(spent, 1e-3, used, "exact").epsilon)
+        privacy_loss(spent, 1e-3, used)  # another question in between
+    at_once = Ledger.from_events(m.cost(t) for t in range(12))
+    assert seen == sorted(seen)
+    assert privacy_loss(at_once, 1e-3, make_accountant(name), "exact").epsilon == seen[-1]
+    assert privacy_loss(at_once, 1e-3, used, "exact").epsilon == seen[-1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 45])
+def test_repeated_releases_agree_with_dp_accounting(n: int) -> None:
+    import dp_accounting as dp
+
+    event = dp.PoissonSampledDpEvent(0.2, dp.GaussianDpEvent(1.1))
+    pld = dp.pld.PLDAccountant(value_discretization_interval=1e-3).compose(event, n)
+    assert epsilon(PLD, 0.2, 1.1, n, 1e-4) == pytest.approx(pld.get_epsilon(1e-4), rel=1e-6)
+    rdp = dp.rdp.RdpAccountant(MOMENT_ORDERS).compose(event, n)
+    assert epsilon(RDP_INTEGER, 0.2, 1.1, n, 1e-4) == pytest.approx(rdp.get_epsilon(1e-4), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["moments", "rdp", "pld"])
+def test_edges(name: Any) -> None:
+    accountant = make_accountant(name)
+    assert epsilon(accountant, 0.1, 1, 0, 1e-3) == 0
+    assert epsilon(accountant, 0, 1, 10, 1e-3) == 0
+    assert epsilon(accountant, 0, 0, 10, 1e-3) == 0
+    assert epsilon(accountant, 0.1, 0, 1, 1e-3) == math.inf
+    assert epsilon(accountant, 0.1, 1e-200, 1, 1e-3) == math.inf
+    assert 1 < epsilon(accountant, 0.1, 1, 5, 1e-40) < math.inf
+    huge = epsilon(accountant, 0.5, 0.001, 40, 1e-3)  # soon, and without gigabytes
+    assert 1e6 < huge < math.inf
+    for delta in (0, 1, -0.1, math.nan):
+        with pytest.raises(ConfigError, match=r"^delta: expected"):
+            epsilon(accountant, 0.1, 1, 1, delta)
+
+
+def test_a_loss_says_what_it_is() -> None:
+    assert privacy_loss(Ledger(), 1e-5, PLD) == PrivacyLoss(
+        epsilon=0.0,
+        delta=1e-5,
+        accountant="pld",
+        accounting="paper",
+        neighbouring_relation="zero-out (add-or-remove numbers)",
+        sampling="Poisson",
+    )
+
+
+def test_unknown_accountant_and_roster() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'rdp'"):
+        make_accountant("rdpp")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"^agents"):
+        default_delta(1)
+
+
+def test_absl_is_left_as_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+    from absl import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.INFO)
+    try:
+        epsilon(RdpAccountant(), 0.37, 1.0, 1, 1e-3)  # orders near 1 do not converge
+        assert logging.get_verbosity() == logging.INFO
+    finally:
+        logging.set_verbosity(before)
+    assert "converge" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("accounting", ["paper", "exact"])
+def test_budget_refuses_the_release_that_would_exceed_it(accounting: Any) -> None:
+    m = SubsampledGaussianMechanism(40, 10, 4, 1.0, 0.2, 1.0, WeightSchedule(hold=3, decay=3))
+    budget = Budget(2.0, 1e-3, PldAccountant(), accounting)
+    spent, t = Ledger(), 0
+    while budget.allows(spent, m.cost(t)):
+        spent, t = spent.charge(m.cost(t)), t + 1
+    assert 0 < t < 60
+    assert privacy_loss(spent, 1e-3, PLD, accounting).epsilon <= 2.0
+    assert privacy_loss(spent.charge(m.cost(t)), 1e-3, PLD, accounting).epsilon > 2.0
+    assert spent.releases == t  # refusing did not charge
+
+
+def test_exact_accounting_affords_more_rounds() -> None:
+    m = SubsampledGaussianMechanism(40, 10, 4, 1.0, 0.2, 1.0)
+    spent = Ledger.from_events(m.cost(t) for t in range(8))
+    limit = privacy_loss(spent, 1e-3, PLD).epsilon * 0.9
+    assert not Budget(limit, 1e-3, PLD, "paper").allows(spent, m.cost(8))
+    assert Budget(limit, 1e-3, PLD, "exact").allows(spent, m.cost(8))
+
+
+@pytest.mark.parametrize("values", [(0.0, 1e-3), (math.nan, 1e-3), (math.inf, 1e-3)])
+def test_budget_needs_an_epsilon(values: tuple[float, float]) -> None:
+    with pytest.raises(ConfigError, match=r"^epsilon: expected"):
+        Budget(*values, accountant=PLD)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
+def test_budget_needs_a_delta(delta: float) -> None:
+    with pytest.raises(ConfigError, match=r"^delta: expected"):
+        Budget(1.0, delta, PLD)

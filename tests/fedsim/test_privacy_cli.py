@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fedsim.cli.privacy import privacy_app
+from fedsim.errors import ConfigError
+
+SUBSAMPLED = {
+    "--agents": "200",
+    "--sampling-rate": "0.25",
+    "--noise-multiplier": "1.0",
+    "--rounds": "40",
+}
+CALIBRATE = {"--agents": "200", "--sampling-rate": "0.25", "--rounds": "40", "--epsilon": "4"}
+
+
+def invoke(command: str, options: dict[str, str], *flags: str) -> Any:
+    arguments = [word for pair in options.items() for word in pair]
+    return CliRunner().invoke(privacy_app, [command, *arguments, *flags])
+
+
+def test_subsampled_json() -> None:
+    result = invoke("subsampled", SUBSAMPLED, "--json")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    record = json.loads(result.stdout)
+    assert record["delta"] == pytest.approx(200**-1.1, rel=1e-12)
+    assert record["moments"] == pytest.approx(9.9085, abs=1e-4)
+    assert record["rdp"] == pytest.approx(8.4061, abs=1e-4)
+    assert record["pld"] == pytest.approx(7.0538, abs=1e-4)
+    assert set(record["delta_1e-5"]) == {"rdp", "pld"}
+    assert record["delta_1e-5"]["rdp"] == pytest.approx(12.60, abs=5e-3)
+    assert record["delta_1e-5"]["pld"] == pytest.approx(11.28, abs=5e-3)
+
+
+def test_subsampled_with_another_delta() -> None:
+    record = json.loads(invoke("subsampled", SUBSAMPLED | {"--delta": "1e-5"}, "--json").stdout)
+    assert record["delta"] == 1e-5
+    assert record["pld"] == record["delta_1e-5"]["pld"]
+
+
+def test_subsampled_table_says_what_it_shows() -> None:
+    result = invoke("subsampled", SUBSAMPLED)
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    for words in ("9.9085", "8.4061", "7.0538", "11.2837", "moments", "rdp", "pld", "0.002944",
+                  "1e-05", "zero-out", "Poisson"):  # fmt: skip
+        assert words in text
+
+
+def test_calibrate_json() -> None:
+    options = CALIBRATE | {"--accountant": "moments"}
+    record = json.loads(invoke("calibrate", options, "--json").stdout)
+    assert record["found"] == "noise_multiplier"
+    assert 1.5 < record["noise_multiplier"] < 2  # 1.4020 with pld
+    assert record["sampling_rate"] == 0.25
+    assert record["rounds"] == 40
+    assert record["epsilon"] == pytest.approx(4, rel=1e-4)
+    assert record["epsilon"] <= 4
+    assert record["delta"] == pytest.approx(200**-1.1, rel=1e-12)
+    assert record["accountant"] == "moments"
+
+
+def test_calibrate_rounds_in_words() -> None:
+    options = {k: v for k, v in CALIBRATE.items() if k != "--rounds"}
+    result = invoke("calibrate", options | {"--noise-multiplier": "1"})
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert text.startswith("--rounds 14 costs epsilon 3.88")
+    assert "pld" in text
+    assert "zero-out" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--agents", "1"),
+        ("--sampling-rate", "0"),
+        ("--sampling-rate", "1.5"),
+        ("--sampling-rate", "nan"),
+        ("--noise-multiplier", "0"),
+        ("--noise-multiplier", "inf"),
+        ("--rounds", "0"),
+        ("--delta", "1"),
+        ("--delta", "nan"),
+    ],
+)
+def test_bad_values_name_the_option(option: str, value: str) -> None:
+    result = invoke("subsampled", SUBSAMPLED | {option: value})
+    assert isinstance(result.exception, ConfigError)
+    assert str(result.exception).startswith(f"{option}: expected")
+    if option not in ("--agents", "--delta"):
+        result = invoke("calibrate", CALIBRATE | {option: value})
+        assert str(result.exception).startswith(f"{option}: expected")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (CALIBRATE | {"--noise-multiplier": "1"}, "expected exactly one"),
+        ({"--agents": "200", "--epsilon": "4", "--rounds": "4"}, "expected exactly one"),
+        (CALIBRATE | {"--epsilon": "0"}, "--epsilon: expected"),
+        (CALIBRATE | {"--accountant": "pdl"}, "did you mean 'pld'"),
+    ],
+)
+def test_bad_calibrations(options: dict[str, str], message: str) -> None:
+    result = invoke("calibrate", options)
+    assert isinstance(result.exception, ConfigError)
+    assert message in str(result.exception)
+
+
+def test_dp_accounting_is_loaded_only_when_it_counts() -> None:
+    code = (
+        "import sys, fedsim.cli.privacy, fedsim.privacy.mechanism, fedsim.privacy.budget; "
+        "sys.exit('dp_accounting' in sys.modules or 'ray' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
