@@ -10,10 +10,13 @@ import math
 from functools import lru_cache
 from typing import Any, Literal
 
+from scipy.optimize import brentq
+
 from fedsim.privacy.ledger import Component
 from fedsim.privacy.renyi import MomentsAccountant
 
 _CACHED_DISTRIBUTIONS = 64  # of about 0.5 MB
+_TOLERANCE = 1e-9
 _LARGEST_EPSILON = 1000.0  # above it the cheap bound does: a loss distribution takes gigabytes
 
 
@@ -46,8 +49,7 @@ class PldAccountant:
         bound = self._bound.epsilon(components, delta)
         if bound > _LARGEST_EPSILON:
             return bound
-        # A delta as small as the tails that are cut off has no finite epsilon on the grid.
-        return min(bound, float(self._composed(components).get_epsilon_for_delta(delta)))
+        return _epsilon(self._composed(components), delta, bound)
 
     def _composed(self, components: tuple[Component, ...]) -> Any:
         interval = _interval(components)
@@ -79,6 +81,22 @@ class PldAccountant:
             return half.compose(half)
         rest = self._repeated(component._replace(releases=n - lowest), interval)
         return rest.compose(self._repeated(component._replace(releases=lowest), interval))
+
+
+def _epsilon(distribution: Any, delta: float, bound: float) -> float:
+    """Return the smallest epsilon in [0, ``bound``] for ``delta``, rounded up by about 1e-9.
+
+    dp-accounting's own inversion walks over the grid in Python; a few sums over it are faster.
+    """
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(distribution.get_delta_for_epsilon(epsilon), 1e-300) / delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    if excess(bound) >= 0:  # delta is as small as the tails that are cut off
+        return bound
+    return float(brentq(excess, 0.0, bound, xtol=_TOLERANCE)) + 2 * _TOLERANCE
 
 
 def _interval(components: tuple[Component, ...]) -> float:

@@ -1,1 +1,1 @@
-"""Probabilistic models of an objective: Bayesian linear, exact Gaussian process, posterior paths."""
+"""Models of an objective: Bayesian linear, exact Gaussian process, posterior samples."""

@@ -1,0 +1,159 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.analysis import Run, control_verdicts, epsilons, load
+from fedsim.cli.display import closing_table
+from fedsim.errors import RunFolderError
+from fedsim.privacy.events import SubsampledGaussian
+
+METHOD: dict[str, Any] = {
+    "name": "dp-fts-de",
+    "initial_points": 3,
+    "message": {"features": 20, "length_scale": 0.05},
+    "surrogate": {"length_scale": 0.05, "fit_every": 0},
+}
+CONFIG: dict[str, Any] = {
+    "name": "trial",
+    "scenario": {"name": "synthetic", "agents": 6, "grid_size": 100},
+    "method": METHOD,
+    "rounds": 5,
+    "seeds": [0, 2],
+    "backend": "serial",
+    "noise_control": True,
+    "variants": {"alone": {"method": {"name": "ts"}}, "a private [one]": {}},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return fedsim.run(CONFIG, out=tmp_path_factory.mktemp("analysis") / "run")
+
+
+def test_runs_come_in_the_configurations_order(run: Run) -> None:
+    labels = [(one.variant, one.seed) for one in run.runs]
+    control = "a private [one] (noise only)"
+    variants = ("alone", "a private [one]", control)
+    assert labels == [(variant, seed) for variant in variants for seed in (0, 2)]
+
+
+def test_simple_regret_is_the_optimums_distance_from_the_best_noiseless_value(run: Run) -> None:
+    from fedsim.scenarios.synthetic import Synthetic
+
+    scenario = Synthetic(agents=6, grid_size=100, seed=2)
+    observed = run.observations.query("variant == 'alone' and seed == 2 and round <= 3")
+    expected = np.mean(
+        [
+            scenario.optimum(agent) - own["noiseless"].max()
+            for agent, own in observed.groupby("agent")
+        ]
+    )
+    rounds = run.rounds.query("variant == 'alone' and seed == 2").set_index("round")
+    assert rounds.loc[3, "mean_simple_regret"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_round_tables_hold_together(run: Run) -> None:
+    rounds = run.rounds
+    assert set(rounds["round"]) == set(range(6))
+    for _, own in rounds.groupby(["variant", "seed"]):
+        assert (np.diff(own["mean_simple_regret"]) <= 1e-12).all()
+        assert (np.diff(own["mean_best"]) >= -1e-12).all()
+        assert (own["best_simple_regret"] <= own["mean_simple_regret"] + 1e-12).all()
+        increments = np.diff(own["mean_cumulative_regret"])
+        assert increments == pytest.approx(own["mean_regret"].to_numpy()[1:])
+        assert own["mean_cumulative_regret"].iloc[0] == 0
+    private = rounds[rounds["variant"].str.startswith("a private")]
+    for _, own in private.groupby(["variant", "seed"]):
+        epsilon = own["epsilon_pld"].to_numpy()
+        assert (np.diff(epsilon[:5]) > 0).all()
+        assert epsilon[5] == epsilon[4]  # nothing is released after the last query
+
+
+def test_observations_are_in_the_scenarios_units(run: Run) -> None:
+    observed = run.observations
+    assert observed["point.x"].between(0, 1).all()
+    assert len(observed) == 6 * 6 * (3 + 5) + 2 * 6 * 7  # ts has 10 initial points by default
+    noise = (observed["y"] - observed["noiseless"]).std()
+    assert noise == pytest.approx(0.1, rel=0.2)
+
+
+def test_methods_on_one_seed_share_functions_and_noise(run: Run) -> None:
+    first = run.observations.query("round == 0 and index < 3 and agent == 1 and seed == 0")
+    by_variant = {v: own["point.x"].to_numpy() for v, own in first.groupby("variant")}
+    alone, private = by_variant["alone"], by_variant["a private [one]"]
+    assert np.allclose(0.5 + alone / 2, private, atol=0.011)  # the same draw on the half domain
+
+
+def test_load_finds_a_variant_and_a_seed(run: Run) -> None:
+    assert [one.seed for one in load(run.folder / "alone").runs] == [0, 2]
+    single = load(run.folder / "alone" / "seed-2")
+    assert [(one.variant, one.seed) for one in single.runs] == [("alone", 2)]
+    with pytest.raises(RunFolderError, match="not a run folder"):
+        load(run.folder / "nothing")
+
+
+def test_an_unfinished_run_says_how_to_finish_it(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "copy" / "seed-0"
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("method: {name: ts}\n")
+    with pytest.raises(RunFolderError, match=r"not started.*fedsim resume"):
+        _ = load(tmp_path / "copy").rounds
+
+
+def test_epsilons_report_all_that_a_reader_must_know() -> None:
+    events = [SubsampledGaussian(0.25, 1.0, 1.0)] * 40
+    report = epsilons(events, 200**-1.1)
+    assert report["moments"] == pytest.approx(9.9085, abs=5e-4)
+    assert report["pld"] == pytest.approx(7.0538, abs=1e-3)
+    assert report["rdp"] == pytest.approx(8.4061, abs=5e-3)
+    assert report["delta_1e-5"]["pld"] == pytest.approx(11.28, abs=5e-3)
+    assert report["delta"] == 200**-1.1
+    assert {"neighbouring_relation", "sampling", "releases", "pld_exact_multipliers"} <= set(report)
+    assert epsilons([], 0.1) == {}
+
+
+def test_exact_multipliers_cost_less() -> None:
+    report = epsilons([SubsampledGaussian(0.25, 1.0, 1.4)] * 5, 1e-3)
+    assert report["pld_exact_multipliers"] < report["pld"]
+
+
+def test_verdicts_compare_with_the_noise_only_control(run: Run) -> None:
+    (verdict,) = control_verdicts(run)
+    assert verdict.startswith("a private [one] ")
+    assert "noise-only control" in verdict
+    assert "2 paired seeds" in verdict
+    assert control_verdicts(load(run.folder / "alone")) == []
+
+
+def test_verdict_signs() -> None:
+    import pandas as pd
+
+    from fedsim.analysis import _verdict
+
+    assert " beats its" in _verdict("m", pd.Series([0.1, 0.11, 0.12]))
+    assert "does NOT beat" in _verdict("m", pd.Series([0.1, -0.1, 0.05]))
+    assert "does NOT beat" in _verdict("m", pd.Series([-0.1, -0.11]))
+    assert "one seed" in _verdict("m", pd.Series([0.1]))
+
+
+def test_the_closing_table_has_one_row_per_variant(run: Run) -> None:
+    from rich.console import Console
+
+    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(closing_table(run.summaries()))
+    text = console.export_text()
+    assert "a private [one] (noise only)" in text
+    assert text.count("±") == 6
+    assert "simple regret" in text
+
+
+def test_summaries_hold_what_scripts_rely_on(run: Run) -> None:
+    for summary in run.summaries():
+        assert summary["status"] == "done"
+        assert len(summary["journal_sha256"]) == 64
+        assert summary["objective_seconds"] >= 0
+        assert summary["other_seconds"] > 0
+        assert summary["best"] <= summary["mean"]

@@ -1,0 +1,101 @@
+"""Every command and example that README and docs show is run."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# Commands that take minutes are shown whole and tried as a dry run.
+LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy|digits-svm --seeds)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    """Return the shell commands that a page shows, without comments."""
+    lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    return [line.split(" #")[0].strip() for line in lines if line.strip()]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """Return a folder as a reader would have it: the clone's docs, and nothing else."""
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run(page: Path, workplace: Path) -> None:
+    shown = commands(page)
+    for command in shown:
+        if command.startswith("pip install"):
+            continue  # test_packaging.py builds and reads the wheel
+        if command.startswith("make "):
+            command = command.replace("make ", "make --dry-run ")
+        elif LONG.search(command):
+            command += " --dry-run"
+        done = shell(command, workplace)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    if page.name == "README.md":
+        assert {"make run", "make test"} <= set(shown)
+        assert (workplace / "regret.png").stat().st_size > 10_000
+
+
+def test_the_readme_shows_the_tested_example() -> None:
+    code = next(block for block in blocks(PAGES[0], "python") if "class Branin" in block)
+    example = (ROOT / "docs" / "examples" / "branin.py").read_text()
+    assert code.strip() in example
+    shown = blocks(PAGES[0], "yaml")[0]
+    assert shown.strip() in (ROOT / "docs" / "examples" / "branin.yaml").read_text()
+
+
+def test_the_readmes_python_runs(workplace: Path) -> None:
+    code = next(block for block in blocks(PAGES[0], "python") if "fedsim.run" in block)
+    (workplace / "docs" / "examples" / "script.py").write_text(code)
+    done = shell("python script.py", workplace / "docs" / "examples")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 8  # a header, rounds 0 to 5, the dtype
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_configuration_key_is_documented() -> None:
+    from fedsim.config import Config, DeadlinesConfig, PrivacyConfig
+
+    page = (ROOT / "docs" / "configuration.md").read_text()
+    keys = {key for key in Config.model_fields if key not in ("scenario", "method", "privacy")}
+    keys -= {"deadlines"}
+    keys |= {f"privacy.{key}" for key in PrivacyConfig.model_fields}
+    keys |= {f"deadlines.{key}" for key in DeadlinesConfig.model_fields}
+    assert {key for key in keys if f"`{key}`" not in page} == set()
