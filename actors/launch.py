@@ -1,40 +1,58 @@
-"""The driver's side: connect, start servers, watch them, clean up."""
+"""The driver's side: start servers, hand them jobs, watch them, clean up."""
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fedsim.actors.cluster import cluster
 from fedsim.actors.plan import Plan, available_megabytes, make_plan
 from fedsim.actors.server import ServerActor
+from fedsim.actors.transport import reason
 from fedsim.agents import AgentGroup
 from fedsim.config import Config
-from fedsim.errors import FedsimError, ResourceError, RunError
+from fedsim.errors import FedsimError, RunError
 from fedsim.runner import Job
 from fedsim.simulation import Progress
 
 POLL_SECONDS = 0.1
+GRACE_SECONDS = 5.0
+"""How long servers may take to close what they are writing, once a run is stopped."""
+
+
+@dataclass(frozen=True)
+class _Watch:
+    """Whom to tell what; see :func:`run_on_ray`."""
+
+    started: Callable[[Job], None]
+    progress: Callable[[Job, Progress], None]
+    finished: Callable[[Job], None]
 
 
 @dataclass
 class _Slot:
-    """A server actor and the job that it runs."""
+    """A server actor, the job that it runs, and the question for its progress."""
 
     server: Any
     job: Job
-    running: Any
+    running: Any = None
     asked: Any = None
+
+    def start(self, job: Job, watch: _Watch) -> None:
+        watch.started(job)
+        # The server need not have the driver's working directory.
+        folder = job.simulation.folder.absolute()
+        self.job = job
+        self.running = self.server.run.remote(replace(job.simulation, folder=folder))
+        self.asked = self.server.progress.remote()
 
 
 def plan_for(agents: int, jobs: int, config: Config) -> Plan:
@@ -72,26 +90,33 @@ def run_on_ray(
     """
     for job in {job.label: job for job in jobs}.values():
         AgentGroup(job.simulation.spec).prepare(0)  # a user's mistake shows before Ray starts
-    with cluster(config.address, config.deadlines.start):
-        cpus = ray.cluster_resources().get("CPU", 1.0)
-        plan = make_plan(agents, config.agents_per_actor, len(jobs), cpus, config.address)
+    expected = make_plan(
+        agents, config.agents_per_actor, len(jobs), os.cpu_count() or 1, config.address
+    )
+    with cluster(config.address, expected.actors, config.deadlines.start):
+        resources = ray.cluster_resources()
+        plan = make_plan(
+            agents, config.agents_per_actor, len(jobs), resources.get("CPU", 1.0), config.address
+        )
         if config.address is not None:
-            plan.check_memory(ray.cluster_resources().get("memory", float("inf")) / 1e6)
-        waiting, slots = deque(jobs), []
-        try:
-            for _ in range(min(plan.parallel, len(jobs))):
-                job = waiting.popleft()
-                server = _server(plan, config)
-                started(job)
-                slots.append(_Slot(server, job, server.run.remote(job.simulation)))
-            while slots:
-                _advance(slots, waiting, started, progress, finished)
-        except BaseException:
-            _stop(slots)
-            raise
-        finally:
-            for slot in slots:
-                ray.kill(slot.server)
+            plan.check_memory(resources.get("memory", float("inf")) / 1e6)
+        _run_jobs(jobs, plan, config, _Watch(started, progress, finished))
+
+
+def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, watch: _Watch) -> None:
+    waiting, slots = deque(jobs), list[_Slot]()
+    try:
+        for _ in range(min(plan.parallel, len(jobs))):
+            slots.append(_Slot(_server(plan, config), waiting[0]))
+            slots[-1].start(waiting.popleft(), watch)
+        while slots:
+            _advance(slots, waiting, watch)
+    except BaseException:
+        _stop(slots)
+        raise
+    finally:
+        for slot in slots:
+            ray.kill(slot.server)
 
 
 def _server(plan: Plan, config: Config) -> Any:
@@ -102,53 +127,46 @@ def _server(plan: Plan, config: Config) -> Any:
     ).remote(plan.hosts, plan.cpus_per_host, config.deadlines)
 
 
-def _advance(
-    slots: list[_Slot],
-    waiting: deque[Job],
-    started: Callable[[Job], None],
-    progress: Callable[[Job, Progress], None],
-    finished: Callable[[Job], None],
-) -> None:
+def _advance(slots: list[_Slot], waiting: deque[Job], watch: _Watch) -> None:
     """Wait a moment; report progress; hand the next job to a server that is free."""
     done, _ = ray.wait([slot.running for slot in slots], num_returns=1, timeout=POLL_SECONDS)
     for slot in list(slots):
-        _report(slot, progress)
+        _report(slot, watch)
         if slot.running not in done:
             continue
-        _result(slot)
-        finished(slot.job)
+        _check_result(slot)
+        slot.asked = slot.server.progress.remote()
+        _report(slot, watch, GRACE_SECONDS)
+        watch.finished(slot.job)
         if waiting:
-            slot.job = waiting.popleft()
-            started(slot.job)
-            slot.running, slot.asked = slot.server.run.remote(slot.job.simulation), None
+            slot.start(waiting.popleft(), watch)
         else:
             ray.kill(slot.server)
             slots.remove(slot)
 
 
-def _report(slot: _Slot, progress: Callable[[Job, Progress], None]) -> None:
-    if slot.asked is None:
-        slot.asked = slot.server.progress.remote()
-    if ray.wait([slot.asked], timeout=0)[0]:
-        answer, slot.asked = slot.asked, None
-        try:
-            progress(slot.job, ray.get(answer, timeout=POLL_SECONDS))
-        except (RayActorError, GetTimeoutError):
-            return  # a dead server shows in its run
-
-
-def _result(slot: _Slot) -> None:
+def _report(slot: _Slot, watch: _Watch, wait_seconds: float = 0.0) -> None:
+    if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
+        return
+    answer, slot.asked = slot.asked, slot.server.progress.remote()
     try:
-        ray.get(slot.running, timeout=POLL_SECONDS + 10)
+        watch.progress(slot.job, ray.get(answer, timeout=POLL_SECONDS))
+    except (RayError, GetTimeoutError):
+        return  # a dead server shows in its run
+
+
+def _check_result(slot: _Slot) -> None:
+    job = slot.job
+    try:
+        ray.get(slot.running, timeout=GRACE_SECONDS)
     except RayTaskError as error:
         if isinstance(error.cause, FedsimError):
             raise error.cause from None
-        raise RunError(f"the server of {slot.job.label} failed: {error}") from None
-    except RayActorError as error:
+        raise RunError(f"the server of {job.label} failed: {error}") from None
+    except RayError as error:
         raise RunError(
-            f"the server actor of {slot.job.label} (seed {slot.job.simulation.spec.seed}) died: "
-            f"{str(error).splitlines()[0]}; go on with: fedsim resume "
-            f"{_run_folder(slot.job)}"
+            f"the server actor of {job.label}, seed {job.simulation.spec.seed}, died "
+            f"({reason(error)}); go on with: fedsim resume {_run_folder(job)}"
         ) from None
 
 
@@ -162,71 +180,7 @@ def _stop(slots: Sequence[_Slot]) -> None:
     try:
         for slot in slots:
             slot.server.stop.remote()
-        ray.wait([s.running for s in slots], num_returns=len(slots), timeout=2.0)
-    except RayError:
+        running = [slot.running for slot in slots if slot.running is not None]
+        ray.wait(running, num_returns=len(running), timeout=GRACE_SECONDS)
+    except (RayError, ValueError):
         return
-
-
-@contextmanager
-def cluster(address: str | None, deadline: float) -> Iterator[None]:
-    """Connect to a cluster, or start a private one; leave it as it was found.
-
-    Args:
-        address: of an existing cluster, or None.
-        deadline: seconds to wait for it.
-
-    Raises:
-        ResourceError: if it cannot be reached or started, or its nodes lack this fedsim.
-    """
-    if ray.is_initialized():  # the caller's own connection: use it, leave it
-        yield
-        return
-    try:
-        ray.init(
-            address=address or "local",
-            include_dashboard=None if address else False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            configure_logging=True,
-        )
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        what = f"the Ray cluster at {address} cannot be reached" if address else "Ray cannot start"
-        raise ResourceError(f"{what}: {error}") from error
-    try:
-        if address is not None:
-            _check_nodes(deadline)
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_nodes(deadline: float) -> None:
-    """Check that every node has this version of fedsim."""
-    from importlib.metadata import version
-
-    @ray.remote(num_cpus=0)
-    def installed() -> str:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            return version("fedsim")
-        except PackageNotFoundError:
-            return "not installed"
-
-    here, start = version("fedsim"), time.monotonic()
-    nodes = [n for n in ray.nodes() if n["Alive"]]
-    asked = {
-        n["NodeManagerHostname"]: installed.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(n["NodeID"], soft=False)
-        ).remote()
-        for n in nodes
-    }
-    for name, ref in asked.items():
-        try:
-            there = ray.get(ref, timeout=max(1.0, deadline - (time.monotonic() - start)))
-        except GetTimeoutError:
-            raise ResourceError(f"node {name} did not answer within {deadline:g} s") from None
-        if there != here:
-            raise ResourceError(
-                f"node {name}: fedsim {there}, here {here}; install the same version everywhere"
-            )

@@ -8,7 +8,8 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
-from fedsim.actors.transport import HostPool, RayTransport
+from fedsim.actors.pool import HostPool
+from fedsim.actors.transport import RayTransport
 from fedsim.build import build_scenario
 from fedsim.config import DeadlinesConfig
 from fedsim.runfolder import RunFolder
@@ -33,12 +34,11 @@ class SimulationServer:
     def run(self, simulation: Simulation) -> None:
         """Run, or go on with, one simulation to its end; errors as in ``simulate``."""
         self._progress = Progress()
-        folder = RunFolder(simulation.folder)
+        folder, stopped = RunFolder(simulation.folder), self._stop.is_set
         with folder.locked():
             agents = build_scenario(simulation.spec).agents
-            transport = RayTransport(self._pool, simulation.spec, folder, agents, self._stop.is_set)
-            transport.start()
-            simulate(simulation, transport, notify=self._note, stopped=self._stop.is_set)
+            transport = RayTransport(self._pool, simulation.spec, folder, agents, stopped)
+            simulate(simulation, transport, notify=self._note, stopped=stopped)
 
     def _note(self, progress: Progress) -> None:
         self._progress = progress

@@ -7,92 +7,59 @@ part of the call is sent again. Objectives' keys do not change, so the result is
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
-from fedsim.actors.host import Health, HostActor
+from fedsim.actors.host import Assignment
+from fedsim.actors.pool import Host, HostPool
 from fedsim.agents import Answer, Call, Task
 from fedsim.build import RunSpec
-from fedsim.config import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
+from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
 from fedsim.journal import Recorded, observations, read_journal
 from fedsim.protocol import AgentId
 from fedsim.runfolder import RunFolder
-from fedsim.serial import hung
-from fedsim.simulation import recorded_history
 
 ATTEMPTS = 3
 """How often a host's part of one call is tried before the run fails."""
 
+POLL_SECONDS = 0.5
+"""How often a wait for answers looks after hosts that died or hang. Answers do not wait for it."""
+
 
 @dataclass
 class Share:
-    """One host and the agents that it holds.
+    """Some of the run's agents and the host that they live in.
 
     Attributes:
         agents: the agents, ascending.
-        actor: the host.
-        health: the outstanding question for a sign of life, and when it was asked.
+        host: where.
+        assigned: whether the host holds them.
     """
 
     agents: tuple[AgentId, ...]
-    actor: Any
-    health: tuple[Any, float] | None = None
+    host: Host
+    assigned: bool = False
 
 
 @dataclass
-class Pending:
-    """A host's part of a call that is under way."""
+class Part:
+    """A share's part of a call that is under way.
 
-    share: Share
-    tasks: list[Task]
-    attempts: int = 1
-    deaths: list[str] = field(default_factory=list)
-
-
-class HostPool:
-    """The host actors of one server, reused from run to run.
-
-    Args:
-        hosts: how many.
-        cpus_per_host: CPUs that each asks Ray for.
-        deadlines: how long to wait.
+    Attributes:
+        share: whose.
+        tasks: what was asked.
+        attempts: how often it was sent.
+        hung: whether an objective hung before.
     """
 
-    def __init__(self, hosts: int, cpus_per_host: float, deadlines: DeadlinesConfig) -> None:
-        self._options = {"num_cpus": cpus_per_host, "scheduling_strategy": "SPREAD"}
-        self.deadlines = deadlines
-        self.actors = [self.new_actor() for _ in range(hosts)]
-
-    def new_actor(self) -> Any:
-        """Start a host."""
-        return HostActor.options(**self._options).remote()
-
-    def wait_for(self, refs: Sequence[Any], what: str) -> None:
-        """Wait for answers within the start deadline.
-
-        Raises:
-            ResourceError: if they do not come: usually the cluster has no room.
-        """
-        try:
-            ray.get(list(refs), timeout=self.deadlines.start)
-        except GetTimeoutError:
-            raise ResourceError(
-                f"{what} did not start within {self.deadlines.start:g} s; the cluster has "
-                f"{ray.available_resources().get('CPU', 0):g} of "
-                f"{ray.cluster_resources().get('CPU', 0):g} CPUs free; deadlines.start sets the "
-                "limit"
-            ) from None
-
-    def shutdown(self) -> None:
-        """End all hosts."""
-        for actor in self.actors:
-            ray.kill(actor)
+    share: Share
+    tasks: tuple[Task, ...]
+    attempts: int = 0
+    hung: bool = False
 
 
 class RayTransport:
@@ -101,137 +68,150 @@ class RayTransport:
     Args:
         pool: the hosts.
         spec: the run.
-        folder: the run's folder: hosts are rebuilt from its journal.
+        folder: the run's folder: hosts are built from its journal.
         agents: the number of agents.
         stopped: asked while waiting; True makes :meth:`handle` raise ``Interrupted``.
     """
 
     def __init__(
-        self, pool: HostPool, spec: RunSpec, folder: RunFolder, agents: int, stopped: Any
+        self,
+        pool: HostPool,
+        spec: RunSpec,
+        folder: RunFolder,
+        agents: int,
+        stopped: Callable[[], bool],
     ) -> None:
         self._pool = pool
         self._spec = spec
         self._folder = folder
         self._stopped = stopped
         self._shares = [
-            Share(tuple(range(*bounds)), actor)
-            for actor, bounds in zip(pool.actors, _deal(agents, len(pool.actors)), strict=True)
+            Share(tuple(range(*bounds)), host)
+            for host, bounds in zip(pool.hosts, deal(agents, pool.count), strict=True)
             if bounds[0] < bounds[1]
         ]
 
-    def start(self) -> None:
-        """Give every host its agents with their histories up to the last checkpoint."""
-        history = recorded_history(self._folder)
-        refs = []
-        for share in self._shares:
-            held = set(share.agents)
-            own = [record for record in history if record.agent in held]
-            refs.append(share.actor.assign.remote(self._spec, share.agents, own))
-        try:
-            self._pool.wait_for(refs, f"{len(refs)} host actors")
-        except RayTaskError as error:
-            raise _translated(error) from None
-
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """See :class:`fedsim.fleet.Transport`."""
-        call_ref = ray.put(call)
         by_agent = {task.agent: task for task in tasks}
-        pending: dict[Any, Pending] = {}
-        for share in self._shares:
-            own = [by_agent[agent] for agent in share.agents if agent in by_agent]
-            if own:
-                pending[share.actor.handle.remote(call_ref, own)] = Pending(share, own)
+        parts = [
+            Part(share, own)
+            for share in self._shares
+            if (own := tuple(by_agent[a] for a in share.agents if a in by_agent))
+        ]
+        call_ref = ray.put(call)
+        pending = self._send(parts, call, call_ref)
         answers: dict[AgentId, Answer] = {}
-        poll = min(0.5, self._pool.deadlines.evaluation / 4)
+        poll = min(POLL_SECONDS, self._pool.deadlines.evaluation / 4)
         while pending:
             if self._stopped():
                 raise Interrupted(f"stopped in round {call.t}")
-            ready, _ = ray.wait(list(pending), num_returns=1, timeout=poll)
+            ready, _ = ray.wait(list(pending), num_returns=len(pending), timeout=poll)
+            lost = []
             for ref in ready:
                 part = pending.pop(ref)
                 try:
-                    for answer in ray.get(ref, timeout=self._pool.deadlines.answer):
-                        answers[answer.agent] = answer
-                except RayTaskError as error:
-                    raise _translated(error) from None
-                except RayActorError as error:
-                    reference = self._again(part, call, call_ref, str(error))
-                    pending[reference] = part
-            if not ready:
-                self._watch(pending, call, call_ref)
+                    answers |= {answer.agent: answer for answer in self._received(ref, part)}
+                except RayError as error:
+                    lost.append(self._lost(part, call, reason(error)))
+            for ref, part in list(pending.items()):
+                problem = self._pool.problem(part.share.host)
+                if problem is not None:
+                    del pending[ref]
+                    lost.append(self._given_up(part, call, problem))
+            pending |= self._send(lost, call, call_ref)
         return [answers[task.agent] for task in tasks]
 
-    def _watch(self, pending: dict[Any, Pending], call: Call, call_ref: Any) -> None:
-        """Kill and rebuild hosts whose objective, or whose process, hangs."""
-        for ref, part in list(pending.items()):
-            problem = self._problem(part)
-            if problem is None:
-                continue
-            if part.attempts > 1 and isinstance(problem, ObjectiveError):
-                raise problem
-            ray.kill(part.share.actor)
-            del pending[ref]
-            pending[self._again(part, call, call_ref, str(problem))] = part
+    def _send(self, parts: Sequence[Part], call: Call, call_ref: Any) -> dict[Any, Part]:
+        """Send parts of a call to their hosts, each with its agents if it does not hold them."""
+        new = [part for part in parts if not part.share.assigned]
+        histories = self._histories([part.share for part in new], call.settled)
+        pending = {}
+        for part in parts:
+            share, actor = part.share, part.share.host.actor
+            part.attempts += 1
+            share.host.expect()
+            if share.assigned:
+                ref = actor.handle.remote(call_ref, part.tasks)
+            else:
+                assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
+                ref = actor.take_over.remote(assignment, call_ref, part.tasks)
+                share.assigned = True
+            pending[ref] = part
+        return pending
 
-    def _problem(self, part: Pending) -> FedsimError | None:
-        """Return what is wrong with a host that has not answered yet, or None."""
-        deadlines, share = self._pool.deadlines, part.share
-        if share.health is None:
-            share.health = (share.actor.health.remote(), time.monotonic())
-        question, asked = share.health
-        ready, _ = ray.wait([question], timeout=0)
-        if not ready:
-            silent = time.monotonic() - asked
-            # Code that holds the interpreter's lock keeps the host silent: allow it as long as
-            # an evaluation may take.
-            if silent > deadlines.evaluation + deadlines.answer:
-                return RunError(f"a host gave no sign of life for {silent:.0f} s")
-            return None
-        share.health = None
+    def _histories(
+        self, shares: Sequence[Share], settled: int
+    ) -> dict[AgentId, tuple[Recorded, ...]]:
+        """Return what the journal holds of each share, by the share's first agent."""
+        first = {agent: share.agents[0] for share in shares for agent in share.agents}
+        found: dict[AgentId, list[Recorded]] = {share.agents[0]: [] for share in shares}
+        if shares and settled:
+            lines = itertools.islice(read_journal(self._folder.journal), settled)
+            for _, record in observations(lines):
+                if record.agent in first:
+                    found[first[record.agent]].append(record)
+        return {agent: tuple(records) for agent, records in found.items()}
+
+    def _received(self, ref: Any, part: Part) -> list[Answer]:
+        """Return a part's answers.
+
+        Raises:
+            FedsimError: if an agent failed.
+            RayError: if the host was lost.
+        """
         try:
-            health: Health = ray.get(question, timeout=deadlines.answer)
-        except RayActorError:
-            return None  # the call itself will report it
-        if health.evaluating is not None and health.seconds > deadlines.evaluation:
-            return hung(health.evaluating, deadlines.evaluation)
-        return None
+            answers: list[Answer] = ray.get(ref, timeout=self._pool.deadlines.answer)
+        except RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, ConfigError):  # the driver built the same: this node cannot
+                raise RunError(
+                    f"a host of {_names(part)} cannot build its agents: {cause}; "
+                    "every node needs the same packages and files"
+                ) from None
+            if isinstance(cause, FedsimError):
+                raise cause from None
+            raise RunError(f"a host of {_names(part)} failed: {error}") from None
+        part.share.host.alive = True
+        return answers
 
-    def _again(self, part: Pending, call: Call, call_ref: Any, why: str) -> Any:
-        """Rebuild a host from the journal and send its part of the call again."""
-        part.deaths.append(why)
+    def _lost(self, part: Part, call: Call, why: str) -> Part:
+        """Give a part whose host was lost a new host; errors as in :meth:`_given_up`."""
         if part.attempts >= ATTEMPTS:
             raise RunError(
-                f"a host of agents {part.share.agents[0]}-{part.share.agents[-1]} died "
-                f"{ATTEMPTS} times in round {call.t}; the last reason: {why.strip()}"
+                f"the host of {_names(part)} died {ATTEMPTS} times in round {call.t} ({why}); an "
+                "objective that ends its process or runs out of memory does this"
             )
-        part.attempts += 1
-        share = part.share
-        replacement = self._pool.new_actor()
-        self._pool.actors[self._pool.actors.index(share.actor)] = replacement
-        share.actor, share.health = replacement, None
-        assigned = replacement.assign.remote(
-            self._spec, share.agents, self._history(share.agents, call.settled)
-        )
-        try:
-            self._pool.wait_for([assigned], "the replacement of a dead host")
-        except RayActorError as error:
-            return self._again(part, call, call_ref, str(error))
-        return replacement.handle.remote(call_ref, part.tasks)
+        part.share.host = self._pool.replace(part.share.host)
+        part.share.assigned = False
+        return part
 
-    def _history(self, agents: Sequence[AgentId], settled: int) -> list[Recorded]:
-        lines = itertools.islice(read_journal(self._folder.journal), settled)
-        held = set(agents)
-        return [record for _, record in observations(lines) if record.agent in held]
+    def _given_up(self, part: Part, call: Call, problem: FedsimError) -> Part:
+        """Give a part whose host hangs a new host.
+
+        Raises:
+            ObjectiveError: if an objective hangs for the second time.
+            RunError: if that was the last attempt.
+        """
+        if isinstance(problem, ObjectiveError):
+            if part.hung:
+                raise problem
+            part.hung = True
+        return self._lost(part, call, str(problem))
 
 
-def _deal(agents: int, hosts: int) -> list[tuple[int, int]]:
+def deal(agents: int, hosts: int) -> list[tuple[int, int]]:
     """Return each host's range of agents: consecutive, sizes differing by at most one."""
     return [(h * agents // hosts, (h + 1) * agents // hosts) for h in range(hosts)]
 
 
-def _translated(error: RayTaskError) -> FedsimError:
-    """Return fedsim's own error out of Ray's wrapping."""
-    cause = error.cause
-    if isinstance(cause, FedsimError):
-        return cause
-    return RunError(f"a host failed: {type(cause).__name__}: {cause}\n{error}")
+def reason(error: RayError) -> str:
+    """Return why Ray lost an actor, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = next((line for line in lines if line.startswith("The actor is dead because")), lines[0])
+    return told.partition(" There are some potential root causes")[0]
+
+
+def _names(part: Part) -> str:
+    agents = part.share.agents
+    return f"agent {agents[0]}" if len(agents) == 1 else f"agents {agents[0]}-{agents[-1]}"

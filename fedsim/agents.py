@@ -6,23 +6,21 @@ Nothing here depends on how many agents share the group.
 
 from __future__ import annotations
 
-import math
 import time
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.build import RunSpec, build_method, build_scenario
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, UserCodeError
-from fedsim.imports import user_traceback
+from fedsim.errors import Interrupted, RunError
+from fedsim.imports import user_code
 from fedsim.journal import Recorded
+from fedsim.objective import evaluate
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
     Broadcast,
-    Evaluation,
     Objective,
     Observation,
     Payload,
@@ -108,7 +106,7 @@ class AgentGroup:
 
     Args:
         spec: the run.
-        stopped: asked before each agent; True makes :meth:`handle` raise ``Interrupted``.
+        stopped: asked before each evaluation; True makes :meth:`handle` raise ``Interrupted``.
 
     Attributes:
         evaluating: what runs just now, or None; other threads may read it.
@@ -132,10 +130,11 @@ class AgentGroup:
             if not groups or groups[-1][0].step != record.step:
                 groups.append([])
             groups[-1].append(record)
+        self._programs = {}
         for agent, groups in steps.items():
-            self._programs[agent] = self._method.agent(agent)
-            for group in groups:
-                self._observe(agent, group)
+            with user_code(f"{self._method_words}: agent {agent} cannot be rebuilt"):
+                for group in groups:
+                    self._observe(agent, group)
 
     def prepare(self, agent: AgentId) -> None:
         """Build one agent's program and objective now, so that a mistake shows early.
@@ -153,34 +152,28 @@ class AgentGroup:
             ObjectiveError: if an objective raises or returns something that is not a finite
                 number; it names agent, round and point.
             UserCodeError: if a program raises.
+            Interrupted: if ``stopped`` says so.
         """
         return [self._handle_one(call, task) for task in tasks]
 
     def _handle_one(self, call: Call, task: Task) -> Answer:
-        if self._stopped():
-            raise Interrupted(f"stopped in round {call.t}")
+        self._check_stopped(call)
         start = time.thread_time()
-        program = self._program(task.agent)
         keys = Keys(self._spec.seed, task.agent, task.step)
-        seconds = 0.0
-        records: tuple[Recorded, ...] = ()
-        try:
-            if task.recorded:
-                records = task.recorded
-                self._observe(task.agent, records)
-            elif call.evaluate:
+        doing = f"{self._method_words}: agent {task.agent} failed in round {call.t}"
+        records, seconds = task.recorded, 0.0
+        program = self._program(task.agent)
+        if call.evaluate and not records:
+            with user_code(doing):
                 proposals = program.propose(task.step, call.message, keys)
-                records, seconds = self._evaluate(call, task, proposals)
+            points = self._points(proposals, doing)
+            records, seconds = self._evaluate(call, task, points, keys)
+        payload = None
+        with user_code(doing):
+            if records:
                 self._observe(task.agent, records)
-            payload = None if call.then is None else program.reply(call.then, keys)
-        except FedsimError:
-            raise
-        except Exception as error:
-            raise UserCodeError(
-                f"method {self._spec.method_name!r}: agent {task.agent} failed in round "
-                f"{call.t}: {type(error).__name__}: {error}",
-                traceback.format_exc(),
-            ) from None
+            if call.then is not None:
+                payload = frozen(program.reply(call.then, keys), f"{doing}: its reply")
         return Answer(task.agent, records, payload, time.thread_time() - start, seconds)
 
     def _observe(self, agent: AgentId, records: Sequence[Recorded]) -> None:
@@ -191,74 +184,83 @@ class AgentGroup:
             ]
         )
 
+    def _points(self, proposals: Sequence[Proposal], doing: str) -> list[Proposal]:
+        """Return checked proposals, moved to the space's grid levels and whole numbers.
+
+        Raises:
+            RunError: if there are none, or one is not a finite point of the space.
+        """
+        dimension = self._scenario.space.dimension
+        checked = []
+        for proposal in proposals:
+            u = np.asarray(proposal.u)
+            if u.shape != (dimension,) or u.dtype.kind not in "fiu" or not np.isfinite(u).all():
+                raise RunError(
+                    f"{doing}: expected proposals of {dimension} finite unit coordinates, got {u}"
+                )
+            checked.append(Proposal(self._scenario.space.snap(u), proposal.source))
+        if not checked:
+            raise RunError(f"{doing}: expected at least one proposal, got none")
+        return checked
+
     def _evaluate(
-        self, call: Call, task: Task, proposals: Sequence[Proposal]
+        self, call: Call, task: Task, points: Sequence[Proposal], keys: Keys
     ) -> tuple[tuple[Recorded, ...], float]:
         objective = self._objective(task.agent)
-        space = self._scenario.space
-        keys = Keys(self._spec.seed, task.agent, task.step)
         records, start = [], time.thread_time()
-        for index, proposal in enumerate(proposals):
-            u = space.snap(proposal.u)
-            point = space.to_point(u)
-            where = f"agent {task.agent}, round {call.t}, point {point}"
+        for index, proposal in enumerate(points):
+            self._check_stopped(call)
+            point = self._scenario.space.to_point(proposal.u)
             self.evaluating = Evaluating(task.agent, call.t, str(point), time.monotonic())
             try:
-                value = objective(point, keys("objective", index))
-            except Exception as error:
-                raise ObjectiveError(
-                    f"the objective raised {type(error).__name__} ({where}): {error}",
-                    user_traceback(error),
-                ) from None
+                where = f"agent {task.agent}, round {call.t}, point {point}"
+                value = evaluate(objective, point, keys("objective", index), where)
             finally:
                 self.evaluating = None
-            y, noiseless = _checked(value, where)
-            records.append(
-                Recorded(
-                    task.agent, task.step, index, tuple(u.tolist()), y, noiseless, proposal.source
-                )
+            u = tuple(proposal.u.tolist())
+            record = Recorded(
+                task.agent, task.step, index, u, value.y, value.noiseless, proposal.source
             )
+            records.append(record)
         return tuple(records), time.thread_time() - start
+
+    def _check_stopped(self, call: Call) -> None:
+        if self._stopped():
+            raise Interrupted(f"stopped in round {call.t}")
+
+    @property
+    def _method_words(self) -> str:
+        return f"method {self._spec.method_name!r}"
 
     def _program(self, agent: AgentId) -> AgentProgram:
         if agent not in self._programs:
-            self._programs[agent] = self._method.agent(agent)
+            with user_code(f"{self._method_words}: agent {agent} cannot be built"):
+                self._programs[agent] = self._method.agent(agent)
         return self._programs[agent]
 
     def _objective(self, agent: AgentId) -> Objective:
         if agent not in self._objectives:
-            try:
+            words = f"scenario {self._spec.scenario_name!r}"
+            with user_code(f"{words}: the objective of agent {agent} cannot be built"):
                 self._objectives[agent] = self._scenario.objective(agent)
-            except FedsimError:
-                raise
-            except Exception as error:
-                raise UserCodeError(
-                    f"scenario {self._spec.scenario_name!r}: the objective of agent {agent} "
-                    f"cannot be built: {type(error).__name__}: {error}",
-                    user_traceback(error),
-                ) from None
         return self._objectives[agent]
 
 
-def _checked(value: object, where: str) -> tuple[float, float | None]:
-    """Return (y, noiseless) of what an objective returned.
+def frozen(payload: Payload, whose: str) -> Payload:
+    """Return read-only copies of a payload's arrays, as they arrive from another process.
+
+    Args:
+        payload: named arrays of numbers.
+        whose: names it in errors.
 
     Raises:
-        ObjectiveError: unless it is a finite number, or an Evaluation of finite numbers.
+        RunError: if something is not an array of numbers.
     """
-    if isinstance(value, Evaluation):
-        y, noiseless = value.y, value.noiseless
-    else:
-        y, noiseless = value, None  # type: ignore[assignment]
-    for number in (y,) if noiseless is None else (y, noiseless):
-        if isinstance(number, bool) or not isinstance(number, (int, float, np.number)):
-            raise ObjectiveError(
-                f"the objective returned {type(number).__name__} ({where}): expected a number "
-                "or fedsim.protocol.Evaluation; return float(...)"
-            )
-        if not math.isfinite(number):
-            raise ObjectiveError(
-                f"the objective returned {number} ({where}): expected a finite number; return "
-                "the worst value it can have where it fails"
-            )
-    return float(y), None if noiseless is None else float(noiseless)
+    copies = {}
+    for name, value in payload.items():
+        copy = np.array(value)
+        if copy.dtype.kind not in "biuf":
+            raise RunError(f"{whose}: {name}: expected an array of numbers, got {type(value)}")
+        copy.setflags(write=False)
+        copies[name] = copy
+    return copies

@@ -8,6 +8,7 @@ supplied by fedsim and cannot be set in a section.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import typing
 from collections.abc import Mapping, Sequence
@@ -145,7 +146,7 @@ def validate(model: type[Model], values: Settings, where: str) -> Model:
         found = model.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error, model, values, where)) from None
-    _refuse_booleans(values, found.model_dump(by_alias=True), where)
+    _refuse_nonsense(values, found.model_dump(by_alias=True), where)
     return found
 
 
@@ -197,16 +198,17 @@ def _fields(model: Any) -> dict[str, Any]:
     return {}
 
 
-def _refuse_booleans(given: Any, checked: Any, path: str) -> None:
-    """Refuse true and false where pydantic took them for the numbers 1 and 0."""
-    if isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked:
+def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
+    """Refuse NaN, and true and false where pydantic took them for the numbers 1 and 0."""
+    boolean = isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked
+    if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {given}")
     if isinstance(given, Mapping) and isinstance(checked, Mapping):
         for key in given.keys() & checked.keys():
-            _refuse_booleans(given[key], checked[key], f"{path}.{key}" if path else str(key))
+            _refuse_nonsense(given[key], checked[key], f"{path}.{key}" if path else str(key))
     elif isinstance(given, (list, tuple)) and isinstance(checked, (list, tuple)):
         for i, (before, after) in enumerate(zip(given, checked, strict=False)):
-            _refuse_booleans(before, after, f"{path}.{i}")
+            _refuse_nonsense(before, after, f"{path}.{i}")
 
 
 def _short(value: object) -> str:
@@ -236,8 +238,7 @@ def _schema(target: type, section: str) -> type[BaseModel]:
     """
     fields: dict[str, Any] = {}
     try:
-        hints = typing.get_type_hints(vars(target).get("__init__", target.__init__))
-        for name, parameter in inspect.signature(target).parameters.items():
+        for name, parameter in inspect.signature(target, eval_str=True).parameters.items():
             if name in SUPPLIED or parameter.kind in (
                 parameter.VAR_KEYWORD,
                 parameter.VAR_POSITIONAL,
@@ -246,8 +247,15 @@ def _schema(target: type, section: str) -> type[BaseModel]:
             default = ... if parameter.default is parameter.empty else parameter.default
             # pydantic has opinions about names: it sees numbered ones, and the true as aliases.
             field = Field(default, alias=name)
-            fields[f"setting_{len(fields)}"] = (hints.get(name, Any), field)
-        config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+            annotated = parameter.annotation is not parameter.empty
+            kind = parameter.annotation if annotated else Any
+            fields[f"setting_{len(fields)}"] = (kind, field)
+        config = ConfigDict(
+            extra="forbid",
+            arbitrary_types_allowed=True,
+            allow_inf_nan=False,
+            ser_json_inf_nan="constants",
+        )
         return create_model(f"{section}:{target.__name__}", __config__=config, **fields)
     except (NameError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
@@ -260,7 +268,8 @@ def _construct(entry: Entry, section: str, given: Settings, **supplied: object) 
     checked = _checked(entry, section, given)
     target = entry.load()
     wanted = inspect.signature(target).parameters
-    arguments = {f.alias: getattr(checked, n) for n, f in type(checked).model_fields.items()}
+    fields = type(checked).model_fields.items()
+    arguments = {str(field.alias): getattr(checked, name) for name, field in fields}
     arguments |= {name: value for name, value in supplied.items() if name in wanted}
     with user_code(f"{section}.name: {given['name']} cannot be built"):
         return target(**arguments)

@@ -19,10 +19,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedsim.build import RunSpec, find, resolve_section, validate
 from fedsim.errors import ConfigError, nearest
-from fedsim.runfolder import read_yaml
+from fedsim.runfolder import slugify
+from fedsim.yamlfile import parse_yaml, read_yaml
 
 DEFAULT = "synthetic"
 NOISE_CONTROL = " (noise only)"
+VARIABLE = ("scenario", "method", "rounds", "privacy")
+"""What variants may differ in."""
 
 
 class PrivacyConfig(BaseModel):
@@ -143,7 +146,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
         return deepcopy(dict(source))
     text = str(source or DEFAULT)
     if text in ready_names():
-        loaded: dict[str, Any] = yaml.safe_load(ready_text(text))
+        loaded: dict[str, Any] = parse_yaml(ready_text(text))
         return loaded
     path = Path(text)
     if not path.is_file():
@@ -165,7 +168,7 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
         if not equals or not key.strip():
             raise ConfigError(f"--set: expected key=value, got {assignment!r}")
         try:
-            value = yaml.safe_load(text)
+            value = parse_yaml(text)
         except yaml.YAMLError:
             raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
         node = result
@@ -189,10 +192,12 @@ def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
         ConfigError: for the first thing that is wrong.
     """
     config = validate(Config, raw, "")
-    assert isinstance(config, Config)
     for section in ("scenario", "method"):
-        if not isinstance(getattr(config, section).get("name"), str):
+        name = getattr(config, section).get("name")
+        if name is None:
             raise ConfigError(f"{section}.name: missing; it has no default")
+        if not isinstance(name, str):
+            raise ConfigError(f"{section}.name: expected a name, got {name!r}")
     if not config.name:
         config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
     if len(set(config.seeds)) != len(config.seeds):
@@ -206,43 +211,66 @@ def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
 def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
     """Return one configuration per curve, by label, without variants of their own.
 
-    A variant's overrides are merged into the whole. Where it names another method, it inherits
-    those settings of the base method that its own method has, too, and does not fix.
+    A variant's overrides are merged into the whole. Where it names another method (or scenario),
+    it inherits those of the base's settings that its own has, too, and neither name fixes.
 
     Raises:
         ConfigError: if an override is wrong.
     """
-    base = config.model_dump(mode="json", exclude={"variants", "noise_control"})
     overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
     expanded: dict[str, Config] = {}
     for label, changes in overrides.items():
-        where = f"variants.{label}" if config.variants else ""
-        for key in changes:
-            if key not in ("scenario", "method", "rounds", "privacy"):
-                valid = ("scenario", "method", "rounds", "privacy")
-                raise ConfigError(f"{where}.{key}: unknown key{nearest(str(key), valid)}")
-        merged = _merge(base, changes)
-        method = changes.get("method", {})
-        if "name" in method and method["name"] != config.method["name"]:
-            merged["method"] = _merge(
-                _inherited(config.method, str(method["name"]), import_from), method
-            )
-        single = validate(Config, merged, where)
-        assert isinstance(single, Config)
-        single.scenario = resolve_section("scenario", single.scenario, import_from)
-        single.method = resolve_section("method", single.method, import_from)
+        try:
+            single = _variant(config, changes, import_from)
+        except ConfigError as error:
+            where = f"variants.{label}: " if config.variants else ""
+            raise ConfigError(f"{where}{error}") from None
         expanded[label] = single
-        if config.noise_control and isinstance(single.method.get("dp"), dict):
+        dp = single.method.get("dp")
+        if config.noise_control and isinstance(dp, dict) and "noise_only" in dp:
             twin = single.model_copy(deep=True)
             twin.method["dp"]["noise_only"] = True
             expanded[label + NOISE_CONTROL] = twin
+    if config.noise_control and len(expanded) == len(overrides):
+        raise ConfigError("noise_control: no variant is private; there is nothing to control")
+    _check_folders(list(expanded))
     return expanded
 
 
-def _inherited(base: Mapping[str, Any], name: str, import_from: str) -> dict[str, Any]:
-    entry = find("method", name, import_from)
+def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
+    for key in changes:
+        if key not in VARIABLE:
+            raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
+    merged = config.model_dump(exclude={"variants", "noise_control"})
+    for section in ("scenario", "method"):
+        base, change = merged[section], changes.get(section)
+        if isinstance(change, Mapping) and change.get("name", base["name"]) != base["name"]:
+            merged[section] = _inherited(section, base, str(change["name"]), import_from)
+    single = validate(Config, _merge(merged, changes), "")
+    single.scenario = resolve_section("scenario", single.scenario, import_from)
+    single.method = resolve_section("method", single.method, import_from)
+    return single
+
+
+def _inherited(
+    section: str, base: Mapping[str, Any], name: str, import_from: str
+) -> dict[str, Any]:
+    entry = find(section, name, import_from)
+    fixed = {*entry.fixed, *find(section, base["name"], import_from).fixed}
     known = inspect.signature(entry.load()).parameters
-    return {k: v for k, v in base.items() if k in known and k not in entry.fixed}
+    return {k: v for k, v in base.items() if k in known and k not in fixed}
+
+
+def _check_folders(labels: Sequence[str]) -> None:
+    """Refuse variants that would be kept in one folder, as on disks that ignore case."""
+    kept: dict[str, str] = {}
+    for label in labels:
+        other = kept.setdefault(slugify(label).lower(), label)
+        if other != label:
+            raise ConfigError(
+                f"variants: {other!r} and {label!r} would share the folder {slugify(label)}; "
+                "rename one"
+            )
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ so that it survives a pickle round trip between processes.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class FedsimError(Exception):
@@ -33,6 +35,12 @@ class RunFolderError(FedsimError):
     """A run folder cannot be created, read, locked or continued."""
 
     exit_code = 2
+
+
+class DiskError(RunFolderError):
+    """The disk is full or fails while a run is under way."""
+
+    exit_code = 3
 
 
 class ResourceError(FedsimError):
@@ -83,6 +91,19 @@ class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
     """The run was stopped from outside; what was recorded is kept."""
 
     exit_code = 130
+
+
+def cannot_write(path: Path, error: OSError) -> RunFolderError:
+    """Return the error for a file that cannot be written.
+
+    Args:
+        path: the file.
+        error: what the operating system says.
+    """
+    text = f"{path}: cannot be written: {error.strerror or error}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return DiskError(f"{text}; what was recorded is kept: make room, then `fedsim resume`")
+    return RunFolderError(text)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -8,19 +8,18 @@ noise nobody may draw twice are read back. A program cannot tell a replay from t
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.agents import Answer, Call, Task
+from fedsim.agents import Answer, Call, Task, frozen
 from fedsim.errors import RunError, RunFolderError
-from fedsim.journal import JournalWriter, Line, Recorded
+from fedsim.journal import LineWriter, Recorded
 from fedsim.privacy.budget import Budget
-from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import (
     AgentId,
     Aggregator,
@@ -30,8 +29,10 @@ from fedsim.protocol import (
     Reply,
     Request,
 )
-from fedsim.rng import SERVER, Keys, SystemKeys
+from fedsim.replay import Position
+from fedsim.rng import SERVER, Keys, Randomness, SystemKeys
 from fedsim.runfolder import RunFolder, load_arrays, save_arrays
+from fedsim.space import Array
 
 
 class Transport(Protocol):
@@ -44,42 +45,6 @@ class Transport(Protocol):
 
 Observer = Callable[[str, int, Mapping[str, Any]], None]
 """Told (kind, round, details) of each finished call: for timings, progress and transcripts."""
-
-
-@dataclass
-class Position:
-    """Where a run stands: zero for a new one, else from its checkpoint and journal.
-
-    Attributes:
-        steps: each agent's next step.
-        ledger: what was spent.
-        calls: how many fleet calls were made.
-        lines: how many journal lines they left.
-        replay: the journal's lines beyond these, oldest first.
-    """
-
-    steps: dict[AgentId, int]
-    ledger: Ledger
-    calls: int
-    lines: int
-    replay: deque[Line]
-
-    def next_recorded(self, kind: str, t: int) -> Line | None:
-        """Return the next recorded line if there is one.
-
-        Raises:
-            RunFolderError: if the journal says something else happened at this point.
-        """
-        if not self.replay:
-            return None
-        line = self.replay.popleft()
-        if (line["kind"], line["t"]) != (kind, t):
-            raise RunFolderError(
-                f"journal: expected {kind!r} of round {t}, got {line['kind']!r} of round "
-                f"{line['t']}; the journal belongs to another configuration or version"
-            )
-        self.lines += 1
-        return line
 
 
 class RecordingFleet:
@@ -103,7 +68,7 @@ class RecordingFleet:
         members: tuple[AgentId, ...],
         seed: int,
         folder: RunFolder,
-        journal: JournalWriter,
+        journal: LineWriter,
         *,
         system_noise: bool,
         budget: Budget | None,
@@ -118,6 +83,7 @@ class RecordingFleet:
         self._system_noise = system_noise
         self._budget = budget
         self._observer = observer
+        self._aggregating = False
         self.position = position
 
     @property
@@ -135,20 +101,26 @@ class RecordingFleet:
         via: Aggregator | None = None,
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.step`."""
-        agents = self._members if to is None else tuple(sorted(to))
-        settled = self.position.lines
+        if self._aggregating:
+            raise RunError("an aggregator may ask the agents, but not let them take a step")
+        agents, settled = self._chosen(to), self.position.lines
         line = self.position.next_recorded("step", t)
         recorded: dict[AgentId, list[Recorded]] = {agent: [] for agent in agents}
-        if line is not None:
-            for row in line["observations"]:
-                record = Recorded.from_json(row)
-                recorded[record.agent].append(record)
+        for row in line["observations"] if line else ():
+            record = Recorded.from_json(row)
+            if record.agent not in recorded:
+                raise RunFolderError(f"journal: agent {record.agent} took no part in round {t}")
+            recorded[record.agent].append(record)
+        if message is not None:
+            message = Broadcast(frozen(message.payload, "the server's message"))
+        call = Call(t, settled, True, message, _frozen_request(then))
         tasks = [Task(a, self.position.steps[a], tuple(recorded[a])) for a in agents]
-        answers = self._call(Call(t, settled, True, message, then), tasks)
+        answers = self._call(call, tasks)
+        records = [record for a in answers for record in a.observations]
         if line is None:
-            rows = [record.to_json() for a in answers for record in a.observations]
+            rows = [record.to_json() for record in records]
             self._write({"kind": "step", "t": t, "observations": rows})
-        self._observer("step", t, {"records": [r for a in answers for r in a.observations]})
+        self._observer("step", t, {"records": records})
         for agent in agents:
             self.position.steps[agent] += 1
         return self._fold(t, answers, then, via)
@@ -162,14 +134,26 @@ class RecordingFleet:
         via: Aggregator | None = None,
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
-        agents = self._members if to is None else tuple(sorted(to))
-        settled = self.position.lines
+        if self._aggregating and via is not None:
+            raise RunError("an aggregator may ask the agents, but not through an aggregator")
+        agents, settled = self._chosen(to), self.position.lines
         line = self.position.next_recorded("ask", t)
         tasks = [Task(a, max(0, self.position.steps[a] - 1)) for a in agents]
-        answers = self._call(Call(t, settled, False, None, request), tasks)
+        answers = self._call(Call(t, settled, False, None, _frozen_request(request)), tasks)
         if line is None:
             self._write({"kind": "ask", "t": t, "request": request.kind, "agents": list(agents)})
         return self._fold(t, answers, request, via)
+
+    def _chosen(self, to: Sequence[AgentId] | None) -> tuple[AgentId, ...]:
+        if to is None:
+            return self._members
+        chosen = tuple(sorted(set(to)))
+        unknown = set(chosen) - self.position.steps.keys()
+        if unknown:
+            raise RunError(
+                f"to: expected agents 0 to {len(self._members) - 1}, got {sorted(unknown)}"
+            )
+        return chosen
 
     def _call(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         start = time.perf_counter()
@@ -197,34 +181,26 @@ class RecordingFleet:
             Reply(a.agent, "missing", {}) if a.payload is None else Reply(a.agent, "ok", a.payload)
             for a in (answers if then is not None else ())
         )
-        if via is None:
-            received: Replies | Release = replies
-        else:
+        received: Replies | Release = replies
+        if via is not None:
             release = self._release(number, t, replies, via)
             received = Release(release.payload, release.event)
-        self._observer("received", t, {"received": received})
+        if not self._aggregating:  # what an aggregator asks for is not the program's to see
+            self._observer("received", t, {"call": number, "received": received})
         return received
 
     def _release(self, number: int, t: int, replies: Replies, via: Aggregator) -> Release:
         start = time.perf_counter()
         cost = via.cost(t)
-        if cost is None:
-            release = via.aggregate(t, replies, self, Keys(self._seed, SERVER, t))
-        elif self._budget is not None and not self._budget.allows(self.position.ledger, cost):
+        if cost is not None and not self._affordable(cost):
             release = Release(None)
-        elif self._system_noise:
+        elif cost is not None and self._system_noise:
             release = self._kept_release(number, t, replies, via)
         else:
-            release = via.aggregate(t, replies, self, Keys(self._seed, SERVER, t))
-        if release.event is not None or (cost is not None and release.payload is not None):
-            if release.event != cost or cost is None:
-                raise RunError(
-                    f"aggregator {type(via).__name__}: release {t} cost {release.event}, "
-                    f"announced was {cost}; both must be the same, whatever the data"
-                )
-            self.position.ledger = self.position.ledger.charge(cost)
+            release = self._aggregate(t, replies, via, Keys(self._seed, SERVER, t))
         line: dict[str, Any] = {"kind": "release", "t": t}
         if release.event is not None:
+            self.position.ledger = self.position.ledger.charge(release.event)
             line["event"] = release.event.record()
         if release.payload is None:
             line["refused"] = True
@@ -236,24 +212,63 @@ class RecordingFleet:
         self._observer("release", t, {"line": line, "seconds": seconds})
         return release
 
+    def _affordable(self, cost: SubsampledGaussian) -> bool:
+        return self._budget is None or self._budget.allows(self.position.ledger, cost)
+
+    def _aggregate(self, t: int, replies: Replies, via: Aggregator, rng: Randomness) -> Release:
+        """Return an aggregator's release, checked.
+
+        Raises:
+            RunError: if it does not cost what was announced.
+        """
+        cost = via.cost(t)
+        self._aggregating = True
+        try:
+            release = via.aggregate(t, replies, self, rng)
+        finally:
+            self._aggregating = False
+        withheld = release.payload is None and release.event is None
+        if release.event != cost and not withheld:
+            raise RunError(
+                f"aggregator {type(via).__name__}: release {t} cost {release.event}, "
+                f"announced was {cost}; both must be the same, whatever the data"
+            )
+        payload = release.payload
+        return Release(
+            None if payload is None else frozen(payload, f"aggregator {type(via).__name__}"),
+            release.event,
+            {n: float(x) for n, x in release.experimenter.items() if math.isfinite(x)},
+        )
+
     def _kept_release(self, number: int, t: int, replies: Replies, via: Aggregator) -> Release:
         """Return the release of a call, drawn once and on disk before anybody sees it."""
         path = self._folder.release_path(number)
         if path.exists():
             arrays = load_arrays(path)
-            experimenter = {
-                name.removeprefix("experimenter/"): float(arrays.pop(name))
-                for name in [n for n in arrays if n.startswith("experimenter/")]
-            }
-            payload = {n.removeprefix("payload/"): a for n, a in arrays.items()}
-            return Release(payload, via.cost(t), experimenter)
-        release = via.aggregate(t, replies, self, SystemKeys())
+            for _ in range(int(arrays["asked"])):  # what the aggregator asked for, then
+                self.position.next_recorded("ask", t)
+                self.position.calls += 1
+            payload, experimenter = _under("payload/", arrays), _under("experimenter/", arrays)
+            numbers = {name: float(x) for name, x in experimenter.items()}
+            return Release(frozen(payload, str(path)), via.cost(t), numbers)
+        before = self.position.calls
+        release = self._aggregate(t, replies, via, SystemKeys())
         if release.payload is not None:
             kept = {f"payload/{n}": a for n, a in release.payload.items()}
             kept |= {f"experimenter/{n}": np.array(x) for n, x in release.experimenter.items()}
-            save_arrays(path, kept)
+            save_arrays(path, {**kept, "asked": np.array(self.position.calls - before)})
         return release
 
     def _write(self, line: Mapping[str, Any]) -> None:
         self._journal.append(line)
         self.position.lines += 1
+
+
+def _frozen_request(request: Request | None) -> Request | None:
+    if request is None:
+        return None
+    return Request(request.kind, frozen(request.payload, f"the request {request.kind!r}"))
+
+
+def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

@@ -2,8 +2,8 @@
 
 One JSON object per line. The first line names the format; then, for every call of the fleet:
 
-- ``step``: the observations of all agents that took part, and who did not answer;
-- ``ask``: what was asked of whom without a step, and who did not answer;
+- ``step``: the observations of all agents that took part;
+- ``ask``: what was asked of whom without a step;
 - ``release``: what an aggregator released, its privacy event and diagnostics for the
   experimenter, written after the observations that it rests on.
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import RunFolderError
+from fedsim.errors import RunFolderError, cannot_write
 from fedsim.protocol import AgentId
 
 HEADER = {"kind": "fedsim-journal", "format": 1}
@@ -75,49 +75,57 @@ def encode(line: Mapping[str, Any]) -> bytes:
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-class JournalWriter:
-    """Appends lines; each is on disk when :meth:`append` returns.
+class LineWriter:
+    """Appends whole lines to a file, past all buffers.
 
     Args:
-        path: the file; created with its header if it is absent or empty.
+        path: the file; created if it is absent.
+        sync: whether each line is on disk when :meth:`append` returns.
 
     Raises:
-        RunFolderError: if the file cannot be opened or written.
+        RunFolderError: if the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, sync: bool = False) -> None:
         self._path = path
+        self._sync = sync
         try:
             self._file = path.open("ab", buffering=0)
-            if self._file.tell() == 0:
-                self._write(encode(HEADER))
         except OSError as error:
-            raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+            raise cannot_write(path, error) from error
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was written yet, by whomever."""
+        return self._file.tell() == 0
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Write one line and wait until the disk has it.
+        """Write one line.
 
         Raises:
-            RunFolderError: if the disk refuses it; what was recorded before is kept.
+            RunFolderError: if the disk refuses it; what was written before is kept.
         """
+        # An unbuffered write may be short (a nearly full disk): go on until all is out or it fails.
+        rest = memoryview(encode(line))
         try:
-            self._write(encode(line))
-            os.fsync(self._file.fileno())
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            if self._sync:
+                os.fsync(self._file.fileno())
         except OSError as error:
-            raise RunFolderError(
-                f"{self._path}: cannot be written: {error.strerror}; make room, then "
-                "`fedsim resume`"
-            ) from error
+            raise cannot_write(self._path, error) from error
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _write(self, data: bytes) -> None:
-        # An unbuffered write may be short (a nearly full disk): go on until all is out or it fails.
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
+
+def open_journal(path: Path) -> LineWriter:
+    """Return a writer of a journal, whose every line is on disk at once; errors as there."""
+    writer = LineWriter(path, sync=True)
+    if writer.empty:
+        writer.append(HEADER)
+    return writer
 
 
 def read_journal(path: Path) -> Iterator[Line]:
@@ -136,6 +144,8 @@ def read_journal(path: Path) -> Iterator[Line]:
                     line = json.loads(raw)
                 except ValueError as error:
                     raise RunFolderError(f"{path}: line {number} is damaged: {error}") from error
+                if not isinstance(line, dict) or "kind" not in line:
+                    raise RunFolderError(f"{path}: line {number} is damaged: {raw[:60]!r}")
                 if number == 1:
                     if line != HEADER:
                         raise RunFolderError(
@@ -151,21 +161,21 @@ def read_journal(path: Path) -> Iterator[Line]:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut a last line without newline from the journal, if the file exists."""
+    """Cut a last line without newline from the journal, if the file exists.
+
+    Raises:
+        RunFolderError: if the file cannot be written.
+    """
     if not path.exists():
         return
-    with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        position, chunk = size, 1 << 16
-        while position > 0:
-            start = max(0, position - chunk)
-            file.seek(start)
-            found = file.read(position - start).rfind(b"\n")
-            if found >= 0:
-                file.truncate(start + found + 1)
-                return
-            position = start
-        file.truncate(0)
+    try:
+        with path.open("r+b") as file:
+            end = 0
+            for raw in file:
+                end += len(raw) if raw.endswith(b"\n") else 0
+            file.truncate(end)
+    except OSError as error:
+        raise cannot_write(path, error) from error
 
 
 def observations(lines: Iterable[Line]) -> Iterator[tuple[int, Recorded]]:

@@ -22,8 +22,9 @@ import json
 import os
 import re
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fedsim.errors import RunFolderError
+from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.space import Array
+from fedsim.yamlfile import read_yaml as read_yaml
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -49,13 +51,24 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays as npz, atomically; errors as in :func:`write_atomically`."""
+    """Write named arrays as npz, atomically.
+
+    Raises:
+        RunError: if something is not an array of numbers: it could not be read back.
+        RunFolderError: as in :func:`write_atomically`.
+    """
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: np.asarray(a) for name, a in arrays.items()})  # type: ignore[arg-type]
+    plain = {name: np.asarray(array) for name, array in arrays.items()}
+    for name, array in plain.items():
+        if array.dtype.hasobject:
+            raise RunError(f"{name}: expected an array of numbers, got {type(arrays[name])}")
+    np.savez(buffer, **plain)  # type: ignore[arg-type]
     write_atomically(path, buffer.getvalue())
 
 
@@ -68,7 +81,7 @@ def load_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
 
@@ -115,15 +128,15 @@ class RunFolder:
         return self.path / "transcript.jsonl"
 
     def create(self, config: Mapping[str, Any]) -> None:
-        """Make the folder with its configuration.
+        """Make the folder with its configuration; what is in it already is kept.
 
         Raises:
             RunFolderError: if it cannot be made.
         """
         try:
-            (self.path / "state" / "releases").mkdir(parents=True)
+            (self.path / "state" / "releases").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunFolderError(f"{self.path}: cannot be created: {error.strerror}") from error
+            raise cannot_write(self.path, error) from error
         write_yaml(self.path / "config.yaml", config)
 
     def manifest(self) -> dict[str, Any]:
@@ -132,7 +145,7 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            found: dict[str, Any] = json.loads(path.read_text())
+            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{path}: cannot be read: {error}") from error
         return found
@@ -163,57 +176,44 @@ class RunFolder:
         """Return where the release of fleet call ``number`` is kept."""
         return self.path / "state" / "releases" / f"{number}.npz"
 
-    @contextmanager
-    def locked(self, wait_seconds: float = 30.0) -> Iterator[None]:
-        """Hold the folder, so that two processes never write one journal.
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the folder; a killed run's server gets a moment to go. See :func:`locked`."""
+        return locked(self.path, wait_seconds=30.0)
 
-        Args:
-            wait_seconds: how long to wait for the present holder (a killed run's server may
-                need a moment to go).
 
-        Raises:
-            RunFolderError: if it is still held then.
-        """
-        deadline = time.monotonic() + wait_seconds
-        try:
-            file = (self.path / ".lock").open("w")
-        except OSError as error:
-            raise RunFolderError(f"{self.path}: cannot be written: {error.strerror}") from error
-        with file:
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise RunFolderError(
-                            f"{self.path}: another process is running this run (waited "
-                            f"{wait_seconds:g} s); stop it first"
-                        ) from None
-                    time.sleep(0.1)
-            yield
+@contextmanager
+def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
+    """Hold a folder, so that two processes never write to it; released when the process ends.
+
+    Args:
+        folder: a run's folder, or that of one seed.
+        wait_seconds: how long to wait for the present holder.
+
+    Raises:
+        RunFolderError: if it is still held then, or cannot be written.
+    """
+    deadline = time.monotonic() + wait_seconds
+    try:
+        file = (folder / ".lock").open("w")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise RunFolderError(
+                        f"{folder}: another process is running this run; stop it first"
+                    ) from None
+                time.sleep(0.1)
+        yield
 
 
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
     """Write a configuration; errors as in :func:`write_atomically`."""
     write_atomically(path, yaml.safe_dump(dict(value), sort_keys=False).encode())
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a configuration.
-
-    Raises:
-        RunFolderError: if the file is absent or not a YAML mapping.
-    """
-    try:
-        found = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise RunFolderError(f"{path}: not valid YAML: {error}") from error
-    if not isinstance(found, dict):
-        raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
-    return found
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:
@@ -244,7 +244,7 @@ def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Pa
                 return folder
     except OSError as error:
         where = out if out is not None else root
-        raise RunFolderError(f"{where}: cannot be created: {error.strerror}") from error
+        raise cannot_write(where, error) from error
 
 
 def slugify(name: str) -> str:

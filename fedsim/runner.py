@@ -7,16 +7,13 @@ This module and the command line are the only ones in ``fedsim`` that know the e
 from __future__ import annotations
 
 import os
-import platform
-import sys
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from fedsim.analysis import Run, finish, load
+from fedsim.agents import AgentGroup
 from fedsim.build import build_scenario
 from fedsim.config import (
     Config,
@@ -27,63 +24,28 @@ from fedsim.config import (
     read_config,
     run_spec,
 )
-from fedsim.errors import FedsimError, Interrupted, RunFolderError
-from fedsim.privacy.accountants import make_accountant
+from fedsim.errors import ConfigError, Interrupted, RunFolderError
+from fedsim.jobs import Job as Job
+from fedsim.jobs import Keeper, Listener, Quiet
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import Scenario
-from fedsim.runfolder import RunFolder, new_run_folder, read_yaml, slugify, write_yaml
+from fedsim.runfolder import (
+    locked,
+    new_run_folder,
+    read_yaml,
+    slugify,
+    write_atomically,
+    write_yaml,
+)
 from fedsim.serial import run_serial
 from fedsim.simulation import Progress, Simulation
+
+if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
+    from fedsim.analysis import Run
 
 WORTH_RAY = 20_000
 """``backend: auto`` uses Ray from this many agent-rounds (all seeds together): below it,
 starting Ray takes longer than it saves."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One seed of one variant.
-
-    Attributes:
-        label: what people call it.
-        config: its configuration, without variants.
-        simulation: what to run.
-    """
-
-    label: str
-    config: Config
-    simulation: Simulation
-
-    @property
-    def folder(self) -> RunFolder:
-        """Its folder."""
-        return RunFolder(self.simulation.folder)
-
-
-class Listener(Protocol):
-    """Is told how a run goes; methods may be called from other threads."""
-
-    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
-        """Everything is checked; the jobs start now."""
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        """A job finished a round."""
-
-    def finished(self, job: Job) -> None:
-        """A job is done and its tables are written."""
-
-
-class Quiet:
-    """A listener that says nothing."""
-
-    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
-        """Say nothing."""
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        """Say nothing."""
-
-    def finished(self, job: Job) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +90,8 @@ def prepare(
     config = parse_config(raw, import_from)
     found = data_dir or os.environ.get("FEDSIM_DATA") or None
     data = None if found is None else str(Path(found).absolute())
+    if data is not None and not Path(data).is_dir():
+        raise ConfigError(f"--data: expected the folder where data sets lie, got {found}")
     return Prepared(config, expand_variants(config, import_from), import_from, data)
 
 
@@ -151,19 +115,18 @@ def run(
     Raises:
         FedsimError: whatever goes wrong; ``exit_code`` and the message say what.
     """
+    from fedsim.analysis import load
+
     prepared = config if isinstance(config, Prepared) else prepare(config, overrides, data_dir)
+    check(prepared)
     backend, plan = choose_backend(prepared)
     folder = new_run_folder(prepared.config.name, None if out is None else Path(out))
-    write_yaml(folder / "config.yaml", prepared.config.model_dump(mode="json"))
     origin = {"import_from": prepared.import_from, "data_dir": prepared.data_dir}
     write_yaml(folder / "origin.yaml", origin)
-    jobs = make_jobs(prepared, folder)
-    for job in jobs:
-        if prepared.config.variants or prepared.config.noise_control:
-            job.simulation.folder.parent.mkdir(exist_ok=True)
-            (job.simulation.folder.parent / "variant.txt").write_text(job.label + "\n")
-        job.folder.create(job.config.model_dump(mode="json", exclude={"variants"}))
-    _execute(folder, jobs, backend, plan, prepared.config, listener or Quiet())
+    write_yaml(folder / "config.yaml", prepared.config.model_dump(mode="json"))
+    with locked(folder, wait_seconds=0):
+        jobs = make_jobs(prepared, folder)
+        _execute(folder, jobs, backend, plan, prepared.config, listener or Quiet())
     return load(folder)
 
 
@@ -178,25 +141,39 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
         RunFolderError: if it is not a run folder.
         FedsimError: as in :func:`run`.
     """
+    from fedsim.analysis import load
+
     path = Path(folder)
-    if not (path / "origin.yaml").exists():
+    if not (path / "config.yaml").exists() or not (path / "origin.yaml").exists():
         raise RunFolderError(f"{path}: not a run folder (no origin.yaml); name the folder itself")
     origin = read_yaml(path / "origin.yaml")
-    raw = read_yaml(path / "config.yaml")
-    config = parse_config(raw, origin["import_from"])
-    prepared = Prepared(
-        config,
-        expand_variants(config, origin["import_from"]),
-        origin["import_from"],
-        origin["data_dir"],
-    )
-    jobs = [
-        job for job in make_jobs(prepared, path) if job.folder.manifest().get("status") != "done"
-    ]
-    if jobs:
-        backend, plan = choose_backend(prepared)
-        _execute(path, jobs, backend, plan, config, listener or Quiet())
+    config = parse_config(read_yaml(path / "config.yaml"), origin["import_from"])
+    curves = expand_variants(config, origin["import_from"])
+    prepared = Prepared(config, curves, origin["import_from"], origin["data_dir"])
+    with locked(path, wait_seconds=0):
+        jobs = [
+            job
+            for job in make_jobs(prepared, path)
+            if job.folder.manifest().get("status") != "done"
+        ]
+        if jobs:
+            backend, plan = choose_backend(prepared)
+            _execute(path, jobs, backend, plan, config, listener or Quiet())
     return load(path)
+
+
+def check(prepared: Prepared) -> None:
+    """Build every variant's scenario, method and first agent once, and forget them.
+
+    So a mistake shows its message, or its own traceback, before anything is written or started.
+
+    Raises:
+        ConfigError: if a setting is out of range.
+        UserCodeError: if a user's code raises.
+    """
+    for curve in prepared.curves.values():
+        spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)
+        AgentGroup(spec).prepare(0)
 
 
 def make_jobs(prepared: Prepared, folder: Path) -> list[Job]:
@@ -222,6 +199,8 @@ def _budget(curve: Config, import_from: str, data_dir: str | None) -> Budget | N
     privacy = curve.privacy
     if privacy.budget is None:
         return None
+    from fedsim.privacy.accountants import make_accountant
+
     agents = build_scenario(run_spec(curve, curve.seeds[0], data_dir, import_from)).agents
     return Budget(
         privacy.budget,
@@ -260,9 +239,10 @@ def _execute(
     config: Config,
     listener: Listener,
 ) -> None:
-    listener.planned(folder, jobs, plan)
-    keeper = _Keeper(listener, backend)
+    _make_folders(folder, jobs)
+    keeper = Keeper(listener, backend)
     try:
+        listener.planned(folder, jobs, plan)
         if backend == "serial":
             for job in jobs:
                 keeper.started(job)
@@ -273,90 +253,24 @@ def _execute(
 
             agents = max(build_scenario(job.simulation.spec).agents for job in jobs)
             run_on_ray(jobs, config, agents, keeper.started, listener.progress, keeper.finished)
-    except KeyboardInterrupt:
-        keeper.stopped("interrupted", "stopped by Ctrl-C")
-        raise Interrupted(f"stopped by Ctrl-C; go on with: fedsim resume {folder}") from None
-    except Interrupted as error:
-        keeper.stopped("interrupted", str(error))
-        raise Interrupted(f"{error}; go on with: fedsim resume {folder}") from None
-    except FedsimError as error:
-        keeper.stopped("failed", str(error))
+    except (KeyboardInterrupt, Interrupted) as error:
+        why = str(error) or "stopped by Ctrl-C"
+        keeper.stopped("interrupted", why)
+        again = f"go on with: fedsim resume {shlex.quote(str(folder))}"
+        raise Interrupted(f"{why}; {again}") from None
+    except BaseException as error:
+        keeper.stopped("failed", str(error) or type(error).__name__)
         raise
+
+
+def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
+    """Make every job's folder, unless it is there already."""
+    for job in jobs:
+        if not (job.folder.path / "config.yaml").exists():
+            job.folder.create(job.config.model_dump(mode="json", exclude={"variants"}))
+        if job.folder.path.parent != folder:
+            write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())
 
 
 def _reporter(listener: Listener, job: Job) -> Callable[[Progress], None]:
     return lambda progress: listener.progress(job, progress)
-
-
-class _Keeper:
-    """Keeps the manifests: which jobs run, how they ended."""
-
-    def __init__(self, listener: Listener, backend: str) -> None:
-        self._listener = listener
-        self._backend = backend
-        self._running: list[Job] = []
-
-    def started(self, job: Job) -> None:
-        """Note that a job starts (or goes on)."""
-        manifest = job.folder.manifest()
-        here = environment()
-        before = manifest.get("environment")
-        warnings = list(manifest.get("warnings", []))
-        if before is not None and before != here:
-            changed = sorted(k for k in here if before.get(k) != here[k])
-            warnings.append(
-                f"resumed in another environment ({', '.join(changed)} differ): results may "
-                "differ in their last digits from an uninterrupted run's"
-            )
-        job.folder.update_manifest(
-            status="running",
-            backend=self._backend,
-            started=manifest.get("started", now()),
-            environment=here,
-            warnings=warnings,
-            privacy_noise=(
-                "operating system"
-                if job.simulation.system_noise
-                else "seed: simulation, not private"
-            ),
-        )
-        self._running.append(job)
-
-    def finished(self, job: Job) -> None:
-        """Write a job's tables and note that it is done."""
-        scenario = build_scenario(job.simulation.spec)
-        outcome = finish(job.folder, scenario, job.config.privacy.delta)
-        job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
-        self._running.remove(job)
-        self._listener.finished(job)
-
-    def stopped(self, status: str, reason: str) -> None:
-        """Note why the jobs that were running stopped."""
-        for job in self._running:
-            job.folder.update_manifest(status=status, ended=now(), reason=reason)
-
-
-def now() -> str:
-    """Return the time, UTC, ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def environment() -> dict[str, str]:
-    """Return what the last digits of results may depend on."""
-    packages = ("fedsim", "numpy", "scipy", "scikit-learn", "ray")
-    found = {"python": platform.python_version(), "system": sys.platform, "processor": _processor()}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Sequence
 
 from threadpoolctl import threadpool_limits
 
 from fedsim.agents import AgentGroup, Answer, Call, Evaluating, Task
 from fedsim.errors import Interrupted, ObjectiveError
+from fedsim.imports import user_stack
 from fedsim.runfolder import RunFolder
 from fedsim.simulation import Notify, Simulation, recorded_history, simulate
 
@@ -65,6 +65,7 @@ class _Worker(threading.Thread):
                         SerialTransport(group),
                         notify=self.notify,
                         stopped=self.stop.is_set,
+                        agents_are_here=True,
                     )
         except BaseException as error:
             self.failure = error
@@ -110,8 +111,6 @@ def hung(evaluating: Evaluating, deadline: float, stack: str = "") -> ObjectiveE
 
 
 def _stack(worker: _Worker) -> str:
-    """Return where the worker is just now: the last frames are the user's own."""
+    """Return where the worker is just now."""
     frame = sys._current_frames().get(worker.ident or 0)
-    if frame is None:
-        return ""
-    return "It hangs here:\n" + "".join(traceback.format_stack(frame)[-4:])
+    return "" if frame is None else f"It hangs here:\n{user_stack(frame)}"

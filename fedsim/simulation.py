@@ -6,25 +6,25 @@ The serial backend and the Ray server both call :func:`simulate`; they differ in
 from __future__ import annotations
 
 import itertools
-import json
+import math
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from fedsim.build import RunSpec, build_method, build_scenario
-from fedsim.errors import FedsimError, Interrupted, UserCodeError
-from fedsim.fleet import Position, RecordingFleet, Transport
-from fedsim.imports import user_traceback
-from fedsim.journal import JournalWriter, Recorded, cut_torn_line, observations, read_journal
+from fedsim.errors import Interrupted
+from fedsim.fleet import RecordingFleet, Transport
+from fedsim.imports import user_code
+from fedsim.journal import LineWriter, Recorded, observations, open_journal, read_journal
 from fedsim.privacy.budget import Budget
-from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import AgentId, Release, ServerProgram
+from fedsim.protocol import AgentId, Release, RoundInfo, ServerProgram
+from fedsim.replay import find_position
 from fedsim.runfolder import Checkpoint, RunFolder
 
 
@@ -73,29 +73,35 @@ class Recorder:
     """Observes a fleet: writes timings and transcript, keeps the progress.
 
     Attributes:
+        timings: durations of calls, releases and rounds.
+        transcript: everything that the server program receives, or None.
+        maximize: whether larger is better.
         progress: how far the run is; replaced, never changed in place.
+        best: each agent's best observed value so far.
+        agent_cpu_seconds: CPU time of all agents so far.
     """
 
-    timings: IO[str]
-    transcript: IO[str] | None
+    timings: LineWriter
+    transcript: LineWriter | None
     maximize: bool
     progress: Progress
     best: dict[AgentId, float] = field(default_factory=dict)
+    agent_cpu_seconds: float = 0.0
 
     def __call__(self, kind: str, t: int, details: Mapping[str, Any]) -> None:
         """Take note of one event of the fleet."""
         if kind == "step":
             self.note_best(details["records"])
         elif kind == "call":
-            self.write({"kind": kind, "t": t, **details})
+            self.agent_cpu_seconds += details["agent_cpu_seconds"]
+            self.timings.append({"kind": kind, "t": t, **details})
         elif kind == "release":
-            self.write({"kind": kind, "t": t, "seconds": details["seconds"]})
+            self.timings.append({"kind": kind, "t": t, "seconds": details["seconds"]})
         elif kind == "received" and self.transcript is not None:
-            line = {"t": t, **_plain(details["received"])}
-            self.transcript.write(json.dumps(line) + "\n")
-            self.transcript.flush()
+            line = {"kind": kind, "t": t, "call": details["call"]}
+            self.transcript.append({**line, **_plain(details["received"])})
 
-    def note_best(self, records: list[Recorded]) -> None:
+    def note_best(self, records: Iterable[Recorded]) -> None:
         """Keep each agent's best observed value."""
         better = max if self.maximize else min
         for record in records:
@@ -103,7 +109,7 @@ class Recorder:
 
     def finish_round(self, t: int, spent: Ledger) -> None:
         """Move the progress to round ``t``."""
-        values = list(self.best.values()) or [float("nan")]
+        values = list(self.best.values()) or [math.nan]
         self.progress = replace(
             self.progress,
             round=t,
@@ -111,11 +117,6 @@ class Recorder:
             best=max(values) if self.maximize else min(values),
             spent=spent,
         )
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Append one line to the timings."""
-        self.timings.write(json.dumps(line) + "\n")
-        self.timings.flush()
 
 
 Notify = Callable[[Progress], None]
@@ -127,6 +128,7 @@ def simulate(
     *,
     notify: Notify = lambda progress: None,
     stopped: Callable[[], bool] = lambda: False,
+    agents_are_here: bool = False,
 ) -> None:
     """Run, or go on with, a simulation until its last round.
 
@@ -136,52 +138,63 @@ def simulate(
         transport: carries calls to the agents.
         notify: told of the progress after each round.
         stopped: asked after each round; True ends the run with ``Interrupted``.
+        agents_are_here: whether the agents work in this thread; their CPU time is then not
+            the server's.
 
     Raises:
         FedsimError: whatever goes wrong; the journal keeps what was recorded.
     """
     folder = RunFolder(simulation.folder)
-    cpu_start = time.process_time()
     scenario = build_scenario(simulation.spec)
     program = build_method(simulation.spec, scenario).server()
     checkpoint = folder.load_checkpoint()
-    position, records = _position(folder, checkpoint, scenario.agents)
-    journal = JournalWriter(folder.journal)
-    transcript = folder.transcript.open("a") if simulation.transcript else None
-    recorder = Recorder(
-        folder.timings.open("a"),
-        transcript,
-        scenario.direction == "maximize",
-        Progress(-1, simulation.spec.rounds, agents=scenario.agents),
-    )
-    recorder.note_best(records)
-    fleet = RecordingFleet(
-        transport,
-        tuple(range(scenario.agents)),
-        simulation.spec.seed,
-        folder,
-        journal,
-        system_noise=simulation.system_noise,
-        budget=simulation.budget,
-        position=position,
-        observer=recorder,
-    )
-    try:
-        _loop(simulation, program, fleet, checkpoint, recorder, notify, stopped)
-        recorder.write({"kind": "end", "server_cpu_seconds": time.process_time() - cpu_start})
-    except FedsimError:
-        raise
-    except Exception as error:
-        raise UserCodeError(
-            f"method {simulation.spec.method_name!r}: the server failed in round "
-            f"{recorder.progress.round + 1}: {type(error).__name__}: {error}",
-            user_traceback(error),
-        ) from error
-    finally:
-        journal.close()
-        recorder.timings.close()
-        if transcript is not None:
-            transcript.close()
+    position, records = find_position(folder, checkpoint, scenario.agents)
+    with ExitStack() as files:
+        timings = files.enter_context(closing(LineWriter(folder.timings)))
+        transcript = None
+        if simulation.transcript:
+            transcript = files.enter_context(closing(LineWriter(folder.transcript)))
+        maximize = scenario.direction == "maximize"
+        progress = Progress(-1, simulation.spec.rounds, agents=scenario.agents)
+        recorder = Recorder(timings, transcript, maximize, progress)
+        recorder.note_best(records)
+        fleet = RecordingFleet(
+            transport,
+            tuple(range(scenario.agents)),
+            simulation.spec.seed,
+            folder,
+            files.enter_context(closing(open_journal(folder.journal))),
+            system_noise=simulation.system_noise,
+            budget=simulation.budget,
+            position=position,
+            observer=recorder,
+        )
+        stopwatch = _Stopwatch(recorder, agents_are_here)
+        _loop(simulation, program, fleet, checkpoint, recorder, stopwatch, notify, stopped)
+
+
+class _Stopwatch:
+    """Measures the wall time, and the server's own CPU time, of one round after another.
+
+    Args:
+        recorder: knows the CPU time of the agents.
+        agents_are_here: whether that was spent in this thread.
+    """
+
+    def __init__(self, recorder: Recorder, agents_are_here: bool) -> None:
+        self._recorder = recorder
+        self._agents_are_here = agents_are_here
+        self._last = self._read()
+
+    def lap(self) -> dict[str, float]:
+        """Return what passed since the last lap."""
+        (wall, cpu), self._last = self._last, self._read()
+        return {"seconds": self._last[0] - wall, "server_cpu_seconds": self._last[1] - cpu}
+
+    def _read(self) -> tuple[float, float]:
+        if self._agents_are_here:
+            return time.perf_counter(), time.thread_time() - self._recorder.agent_cpu_seconds
+        return time.perf_counter(), time.process_time()
 
 
 def _loop(
@@ -190,50 +203,37 @@ def _loop(
     fleet: RecordingFleet,
     checkpoint: Checkpoint | None,
     recorder: Recorder,
+    stopwatch: _Stopwatch,
     notify: Notify,
     stopped: Callable[[], bool],
 ) -> None:
-    folder = RunFolder(simulation.folder)
+    words = f"method {simulation.spec.method_name!r}: the server failed"
 
-    def save(rounds: int) -> None:
+    def finish(rounds: int, info: RoundInfo | None) -> None:
         position = fleet.position
-        state = program.state()
-        folder.save_checkpoint(Checkpoint(rounds, position.lines, position.calls, state))
+        with user_code(f"{words} to tell its state"):
+            state = {name: np.asarray(array) for name, array in program.state().items()}
+            told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
+        RunFolder(simulation.folder).save_checkpoint(
+            Checkpoint(rounds, position.lines, position.calls, state)
+        )
+        recorder.timings.append({"kind": "round", "t": rounds - 1, **stopwatch.lap(), "info": told})
 
     if checkpoint is None:
-        program.start(fleet)
-        save(0)
-        done = 0
+        with user_code(f"{words} to start"):
+            program.start(fleet)
+        finish(0, None)
     else:
-        program.restore(checkpoint.state)
-        done = checkpoint.rounds
-    for t in range(done, simulation.spec.rounds + 1):
+        with user_code(f"{words} to restore its state"):
+            program.restore(checkpoint.state)
+    for t in range(checkpoint.rounds if checkpoint else 0, simulation.spec.rounds + 1):
         if stopped():
-            raise Interrupted(f"stopped after round {t - 1}")
-        start = time.perf_counter()
-        info = program.round(t, fleet)
-        save(t + 1)
+            raise Interrupted(f"stopped before round {t}")
+        with user_code(f"{words} in round {t}"):
+            info = program.round(t, fleet)
+        finish(t + 1, info)
         recorder.finish_round(t, fleet.position.ledger)
-        seconds = time.perf_counter() - start
-        recorder.write({"kind": "round", "t": t, "seconds": seconds, **dict(info)})
         notify(recorder.progress)
-
-
-def _position(
-    folder: RunFolder, checkpoint: Checkpoint | None, agents: int
-) -> tuple[Position, list[Recorded]]:
-    """Return where the run stands and the evaluations before its checkpoint."""
-    cut_torn_line(folder.journal)
-    lines = list(read_journal(folder.journal)) if folder.journal.exists() else []
-    settled = checkpoint.lines if checkpoint else 0
-    records = [record for _, record in observations(lines[:settled])]
-    steps = dict.fromkeys(range(agents), 0)
-    for record in records:
-        steps[record.agent] = record.step + 1
-    events = [SubsampledGaussian(**line["event"]) for line in lines[:settled] if "event" in line]
-    ledger = Ledger.from_events(events)
-    calls = checkpoint.calls if checkpoint else 0
-    return Position(steps, ledger, calls, settled, deque(lines[settled:])), records
 
 
 def recorded_history(folder: RunFolder) -> list[Recorded]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -32,11 +35,22 @@ app.add_typer(privacy_app, name="privacy")
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    sys.exit(run_command(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters is no error
+    code = run_command(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _nobody_reads()
+    sys.exit(code)
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code: 0 done, 2 usage, 3 failed, 4 resources, 130.
+    """Run one command and return its exit code.
+
+    That is 0 done, 2 usage, 3 failed, 4 resources missing, 130 interrupted; 141 when nobody
+    reads the output any more (as in ``fedsim list | head -1``).
 
     Args:
         arguments: what follows ``fedsim``.
@@ -55,4 +69,12 @@ def run_command(arguments: Sequence[str]) -> int:
             errors.print(error.user_traceback, markup=False, soft_wrap=True)
         errors.print(f"error: {error}", style="bold red", markup=False, soft_wrap=True)
         return error.exit_code
+    except (BrokenPipeError, SystemExit):  # rich turns the first into the second
+        return _nobody_reads()
     return code if isinstance(code, int) else 0
+
+
+def _nobody_reads() -> int:
+    """Let what is still buffered go nowhere, so that Python's own last flush does not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE

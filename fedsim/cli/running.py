@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
 from rich.console import Console
 
-from fedsim.analysis import Run
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
 from fedsim.config import delta_of
-from fedsim.runner import Prepared, choose_backend, prepare
+from fedsim.runner import Prepared, check, choose_backend, prepare
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
+
+if TYPE_CHECKING:  # imports pandas
+    from fedsim.analysis import Run
 
 JsonOption = Annotated[bool, typer.Option("--json", help="End with one JSON line on stdout.")]
 
@@ -48,31 +52,45 @@ def run(
         "agents_per_actor": agents_per_actor,
         "address": address,
     }
-    overrides = [f"{key}={value}" for key, value in given.items() if value is not None]
+    # Quoted: 10.0.0.1:6379 shall not be read as a number of base 60.
+    overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     overrides += ["noise_control=true"] if noise_control else []
-    prepared = prepare(source, [*overrides, *(assignments or [])], data)
-    if dry_run:
-        _dry_run(prepared, as_json)
-        return
-    console = Console(stderr=as_json)
-    with LiveDisplay(console) as display:
-        finished = start_run(prepared, out=out, listener=display)
-    _close(finished, console, as_json)
+    with only_json_on_stdout(as_json):
+        prepared = prepare(source, [*overrides, *(assignments or [])], data)
+        if not dry_run:
+            console = Console(stderr=as_json)
+            with LiveDisplay(console) as display:
+                finished = start_run(prepared, out=out, listener=display)
+            result = _close(finished, console)
+        elif as_json:
+            result = _planned(prepared)
+        else:
+            _dry_run(prepared)
+    if as_json:
+        print(json.dumps(result))
 
 
 def resume(
     folder: Annotated[Path, typer.Argument(help="The run folder.")], as_json: JsonOption = False
 ) -> None:
     """Go on with an unfinished run, from its last recorded evaluation."""
-    console = Console(stderr=as_json)
-    with LiveDisplay(console) as display:
-        finished = resume_run(folder, listener=display)
-    _close(finished, console, as_json)
+    with only_json_on_stdout(as_json):
+        console = Console(stderr=as_json)
+        with LiveDisplay(console) as display:
+            finished = resume_run(folder, listener=display)
+        result = _close(finished, console)
+    if as_json:
+        print(json.dumps(result))
 
 
-def _close(run: Run, console: Console, as_json: bool) -> None:
-    """Print the outcome, draw the picture, end with JSON if asked."""
-    from fedsim.analysis import control_verdicts
+def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
+    """Return a context in which everything printed, by a user's code too, goes to stderr."""
+    return redirect_stdout(sys.stderr) if wanted else nullcontext()
+
+
+def _close(run: Run, console: Console) -> dict[str, Any]:
+    """Print the outcome, draw the picture and return both as a record."""
+    from fedsim.comparison import control_differences
     from fedsim.dashboards.plots import plot_runs
 
     summaries = run.summaries()
@@ -81,39 +99,42 @@ def _close(run: Run, console: Console, as_json: bool) -> None:
         console.print(privacy_sentence(summaries[0]["epsilon"]), highlight=False, soft_wrap=True)
     for warning in sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])}):
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
-    for verdict in control_verdicts(run):
-        console.print(verdict, markup=False, highlight=False, soft_wrap=True)
+    for found in control_differences(run):
+        console.print(found.sentence(), markup=False, highlight=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
     console.print(
         f"folder  {run.folder}\npicture {picture}", markup=False, highlight=False, soft_wrap=True
     )
-    if as_json:
-        result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture)}
-        if len(summaries) == 1:
-            result |= {k: v for k, v in summaries[0].items() if k != "folder"}
-        result["status"] = "done"
-        result["runs"] = summaries
-        print(json.dumps(result))
+    result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
+    if len(summaries) == 1:
+        result = {**summaries[0], **result}
+    return {**result, "runs": summaries}
 
 
-def _dry_run(prepared: Prepared, as_json: bool) -> None:
-    """Print the resolved configuration, the resource plan and the privacy loss to come."""
+def _planned(prepared: Prepared) -> dict[str, Any]:
+    """Return the resolved configuration, the resource plan and the privacy loss to come."""
+    check(prepared)
     backend, plan = choose_backend(prepared)
-    config = prepared.config.model_dump(mode="json")
-    planned = {label: _planned_epsilon(prepared, label) for label in prepared.curves}
-    if as_json:
-        print(json.dumps({"config": config, "backend": backend, "plan": plan, "epsilon": planned}))
-        return
-    print(yaml.safe_dump(config, sort_keys=False), end="")
-    print(f"# backend: {backend}\n# plan: {plan}")
-    for label, epsilon in planned.items():
+    return {
+        "config": prepared.config.model_dump(mode="json"),
+        "backend": backend,
+        "plan": plan,
+        "epsilon": {label: _planned_epsilon(prepared, label) for label in prepared.curves},
+    }
+
+
+def _dry_run(prepared: Prepared) -> None:
+    planned = _planned(prepared)
+    print(yaml.safe_dump(planned["config"], sort_keys=False), end="")
+    print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
+    for label, epsilon in planned["epsilon"].items():
         print(
             f"# {label}: " + (privacy_sentence(epsilon) if epsilon else "no privacy loss to tell")
         )
 
 
 def _planned_epsilon(prepared: Prepared, label: str) -> dict[str, Any]:
-    from fedsim.analysis import epsilons
+    from fedsim.outcome import epsilons
     from fedsim.build import build_method, build_scenario
     from fedsim.config import run_spec
 

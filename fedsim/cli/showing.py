@@ -6,18 +6,16 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
-from fedsim.analysis import load
 from fedsim.cli.display import closing_table, privacy_sentence
-from fedsim.cli.running import JsonOption
-from fedsim.config import read_config, ready_names, ready_text, run_spec
-from fedsim.errors import ConfigError, RunFolderError
-from fedsim.protocol import Evaluation
+from fedsim.cli.running import JsonOption, only_json_on_stdout
+from fedsim.config import read_config, ready_names, ready_text
+from fedsim.errors import ConfigError, RunFolderError, cannot_write
+from fedsim.imports import user_code
+from fedsim.objective import evaluate as call
 from fedsim.registry import METHODS, SCENARIOS
 from fedsim.rng import Keys
 from fedsim.runner import prepare
@@ -25,9 +23,7 @@ from fedsim.runner import prepare
 
 def list_names(as_json: JsonOption = False) -> None:
     """List scenarios, methods and ready configurations."""
-    ready = {
-        name: str(yaml.safe_load(ready_text(name))["method"]["name"]) for name in ready_names()
-    }
+    ready = {name: str(read_config(name)["method"]["name"]) for name in ready_names()}
     found = {
         "configurations": {name: f"ready to run, with {method}" for name, method in ready.items()},
         "scenarios": {name: entry.summary for name, entry in SCENARIOS.items()},
@@ -47,6 +43,8 @@ def show(
     folder: Annotated[Path, typer.Argument(help="A run folder.")], as_json: JsonOption = False
 ) -> None:
     """Show what a run has come to."""
+    from fedsim.analysis import load
+
     run = load(folder)
     summaries = run.summaries()
     if as_json:
@@ -75,7 +73,7 @@ def init(
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+        raise cannot_write(path, error) from error
     print(f"{path} written; edit it, then: fedsim run {path}")
 
 
@@ -92,25 +90,31 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Call one agent's objective once."""
-    prepared = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-    built = prepared.scenario()
-    if not 0 <= agent < built.agents:
-        raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
+    with only_json_on_stdout(as_json):
+        prepared = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
+        built = prepared.scenario()
+        if not 0 <= agent < built.agents:
+            raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
+        named = built.space.to_point(built.space.to_unit(_point(point)))
+        with user_code(f"the objective of agent {agent} cannot be built"):
+            objective = built.objective(agent)
+        where = f"agent {agent}, point {named}"
+        found = call(objective, named, Keys(seed, agent, 0)("objective"), where)
+    if noiseless and found.noiseless is None:
+        raise ConfigError(f"--noiseless: {scenario} does not tell noiseless values")
+    value = found.noiseless if noiseless else found.y
+    record = {"value": value, "point": named, "agent": agent}
+    print(json.dumps(record) if as_json else f"{value!r} at {named}")
+
+
+def _point(text: str) -> Any:
     try:
-        given = json.loads(point)
+        point = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"--point: not valid JSON: {error}") from None
-    if not isinstance(given, (dict, list)):
-        raise ConfigError(f"--point: expected an object or a list, got {point}")
-    named = built.space.to_point(built.space.to_unit(given))
-    spec = run_spec(prepared.config, seed, prepared.data_dir, prepared.import_from)
-    value = built.objective(agent)(named, Keys(spec.seed, agent, 0)("objective"))
-    result = value if isinstance(value, Evaluation) else Evaluation(float(value))
-    if noiseless and result.noiseless is None:
-        raise ConfigError(f"--noiseless: {spec.scenario_name} does not tell noiseless values")
-    number = result.noiseless if noiseless else result.y
-    shown: dict[str, Any] = {"value": float(np.asarray(number)), "point": named, "agent": agent}
-    print(json.dumps(shown) if as_json else f"{shown['value']!r} at {named}")
+    if not isinstance(point, (dict, list)):
+        raise ConfigError(f"--point: expected an object or a list, got {text}")
+    return point
 
 
 def _source(scenario: str) -> Any:
@@ -127,6 +131,7 @@ def plot(
     ),
 ) -> None:
     """Draw regret (or best value) against rounds: mean and standard error over seeds."""
+    from fedsim.analysis import load
     from fedsim.dashboards.plots import plot_runs
 
     print(plot_runs([load(folder) for folder in folders], out))

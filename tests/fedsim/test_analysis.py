@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.analysis import Run, control_verdicts, epsilons, load
+from fedsim.analysis import Run, load
 from fedsim.cli.display import closing_table
-from fedsim.errors import RunFolderError
+from fedsim.comparison import Difference, control_differences, difference, scores
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.outcome import epsilons
 from fedsim.privacy.events import SubsampledGaussian
 
 METHOD: dict[str, Any] = {
@@ -75,7 +77,7 @@ def test_round_tables_hold_together(run: Run) -> None:
 def test_observations_are_in_the_scenarios_units(run: Run) -> None:
     observed = run.observations
     assert observed["point.x"].between(0, 1).all()
-    assert len(observed) == 6 * 6 * (3 + 5) + 2 * 6 * 7  # ts has 10 initial points by default
+    assert len(observed) == 6 * 6 * (3 + 5)  # runs, agents, initial points and queries
     noise = (observed["y"] - observed["noiseless"]).std()
     assert noise == pytest.approx(0.1, rel=0.2)
 
@@ -120,23 +122,34 @@ def test_exact_multipliers_cost_less() -> None:
     assert report["pld_exact_multipliers"] < report["pld"]
 
 
-def test_verdicts_compare_with_the_noise_only_control(run: Run) -> None:
-    (verdict,) = control_verdicts(run)
-    assert verdict.startswith("a private [one] ")
-    assert "noise-only control" in verdict
-    assert "2 paired seeds" in verdict
-    assert control_verdicts(load(run.folder / "alone")) == []
+def test_scores_average_rounds_and_differences_are_paired_on_seeds(run: Run) -> None:
+    table = scores(run, 2, 4)
+    assert list(table) == ["alone", "a private [one]", "a private [one] (noise only)"]
+    own = run.rounds.query("variant == 'alone' and seed == 2 and 2 <= round <= 4")
+    assert table.loc[2, "alone"] == pytest.approx(own["mean_simple_regret"].mean())
+    found = difference(run, table, "a private [one]", "alone")
+    gains = table["alone"] - table["a private [one]"]  # less regret is better
+    assert found.gain == pytest.approx(gains.mean())
+    assert found.standard_error == pytest.approx(abs(gains[0] - gains[2]) / 2)
+    assert found.seeds == 2
+    with pytest.raises(ConfigError, match="expected some of 0 to 5, got 6 to 9"):
+        scores(run, 6, 9)
 
 
-def test_verdict_signs() -> None:
-    import pandas as pd
+def test_private_variants_are_compared_with_their_noise_only_control(run: Run) -> None:
+    (found,) = control_differences(run)
+    assert (found.variant, found.baseline) == ("a private [one]", "a private [one] (noise only)")
+    assert control_differences(load(run.folder / "alone")) == []
 
-    from fedsim.analysis import _verdict
 
-    assert " beats its" in _verdict("m", pd.Series([0.1, 0.11, 0.12]))
-    assert "does NOT beat" in _verdict("m", pd.Series([0.1, -0.1, 0.05]))
-    assert "does NOT beat" in _verdict("m", pd.Series([-0.1, -0.11]))
-    assert "one seed" in _verdict("m", pd.Series([0.1]))
+def test_differences_are_put_into_words() -> None:
+    def sentence(gain: float, error: float, seeds: int = 9) -> str:
+        return Difference("m", "noise", gain, error, seeds).sentence()
+
+    assert "m beats noise: +0.1000 ± 0.0400 (9 paired seeds)" in sentence(0.1, 0.04)
+    assert "does NOT beat" in sentence(0.1, 0.06)
+    assert "does NOT beat" in sentence(-0.5, 0.01)
+    assert "one seed" in sentence(0.1, float("nan"), 1)
 
 
 def test_the_closing_table_has_one_row_per_variant(run: Run) -> None:

@@ -1,0 +1,146 @@
+"""Connecting to Ray: a private local cluster, an existing one, or the caller's own connection."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from fedsim.errors import ResourceError
+
+
+@contextmanager
+def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None]:
+    """Connect to a cluster, or start a private one; leave everything as it was found.
+
+    Args:
+        address: of an existing cluster, or None.
+        workers: the processes that a private cluster is going to hold.
+        deadline: seconds to wait for an answer from each step.
+
+    Raises:
+        ResourceError: if it cannot be reached or started, or its nodes lack this fedsim.
+    """
+    if ray.is_initialized():  # the caller's own connection: use it, leave it
+        _check_nodes(deadline)
+        yield
+        return
+    with terminal_and_signals_kept():
+        if address is None:
+            _start(workers)
+        else:
+            _join(address, deadline)
+    try:
+        if address is not None:
+            _check_nodes(deadline)
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _start(workers: int) -> None:
+    try:
+        ray.init(
+            address="local",  # never some cluster that happens to run on this machine
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            # Ray warns on the user's terminal when it starts more processes than it expects.
+            _system_config={"worker_maximum_startup_concurrency": workers},
+        )
+    except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
+        raise ResourceError(f"Ray cannot start on this machine: {error}") from error
+
+
+def _join(address: str, deadline: float) -> None:
+    _probe(address, deadline)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
+        raise ResourceError(f"the Ray cluster at {address} cannot be reached: {error}") from error
+
+
+def _probe(address: str, deadline: float) -> None:
+    """Refuse an address where nothing listens; Ray itself would try for two minutes.
+
+    Raises:
+        ResourceError: if it is not ``auto`` or HOST:PORT, or nobody answers there.
+    """
+    if address == "auto":
+        return  # Ray looks for a cluster that runs on this machine
+    host, colon, port = address.rpartition(":")
+    if not colon or "/" in host or not port.isdigit():
+        raise ResourceError(
+            f"address: expected HOST:PORT or auto, got {address!r}; Ray Client (ray://) cannot be "
+            "used: run fedsim on a machine of the cluster, where the run folder is kept"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), min(deadline, 10.0)).close()
+    except (OSError, OverflowError) as error:
+        raise ResourceError(
+            f"the Ray cluster at {address} cannot be reached: {error}; `ray status` on its head "
+            "node shows whether it runs"
+        ) from None
+
+
+@contextmanager
+def terminal_and_signals_kept() -> Iterator[None]:
+    """Undo what ``ray.init`` does to this process besides connecting it.
+
+    It replaces the handler of SIGTERM, and it moves the process into a group of its own, where
+    the terminal's Ctrl-C no longer reaches it if something else (make, a script) started it.
+    """
+    handler, group = signal.getsignal(signal.SIGTERM), os.getpgrp()
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+        if os.getpgrp() != group:
+            with suppress(OSError):  # the old group may be gone
+                os.setpgid(0, group)
+
+
+def _check_nodes(deadline: float) -> None:
+    """Check that every node has this version of fedsim.
+
+    Raises:
+        ResourceError: naming the node that has not, or does not answer.
+    """
+    here, start = version("fedsim"), time.monotonic()
+
+    @ray.remote(num_cpus=0, max_retries=0)
+    def installed() -> str:
+        try:
+            return version("fedsim")
+        except PackageNotFoundError:
+            return "not installed"
+
+    asked = {
+        node["NodeManagerHostname"]: installed.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in ray.nodes()
+        if node["Alive"]
+    }
+    for name, ref in asked.items():
+        try:
+            there = ray.get(ref, timeout=max(1.0, deadline - (time.monotonic() - start)))
+        except GetTimeoutError:
+            raise ResourceError(f"node {name} did not answer within {deadline:g} s") from None
+        except RayError as error:
+            raise ResourceError(f"node {name} cannot run fedsim's check: {error}") from None
+        if there != here:
+            raise ResourceError(
+                f"node {name}: fedsim {there}, here {here}; install the same version everywhere"
+            )

@@ -1,0 +1,132 @@
+"""The host actors of a server: started together, replaced when they die."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from fedsim.actors.host import Health, HostActor
+from fedsim.config import DeadlinesConfig
+from fedsim.errors import FedsimError, ResourceError, RunError
+from fedsim.protocol import AgentId
+from fedsim.serial import hung
+
+
+@dataclass
+class Host:
+    """One host actor, as its server sees it.
+
+    Attributes:
+        actor: the handle.
+        alive: whether it ever gave a sign of life.
+        asked: the outstanding question for a sign of life, and when it was put.
+        next_question: when to put the next one.
+        program: the agent whose program, not objective, was seen at work, and since when.
+    """
+
+    actor: Any
+    alive: bool = False
+    asked: tuple[Any, float] | None = None
+    next_question: float = 0.0
+    program: tuple[AgentId, float] | None = None
+
+    def expect(self) -> None:
+        """Take note that a new call begins."""
+        self.program = None
+
+
+@dataclass
+class HostPool:
+    """The hosts of one server, reused from run to run.
+
+    Attributes:
+        count: how many.
+        cpus_per_host: CPUs that each asks Ray for.
+        deadlines: how long to wait.
+        hosts: the hosts.
+        last_start: when a host last gave its first sign of life.
+    """
+
+    count: int
+    cpus_per_host: float
+    deadlines: DeadlinesConfig
+    hosts: list[Host] = field(init=False)
+    last_start: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.hosts = [Host(self._new_actor()) for _ in range(self.count)]
+
+    def _new_actor(self) -> Any:
+        return HostActor.options(num_cpus=self.cpus_per_host, scheduling_strategy="SPREAD").remote()
+
+    def replace(self, host: Host) -> Host:
+        """Kill a host, if it still lives, and return a new one in its place."""
+        ray.kill(host.actor)
+        replacement = Host(self._new_actor())
+        self.hosts[self.hosts.index(host)] = replacement
+        self.last_start = time.monotonic()
+        return replacement
+
+    def problem(self, host: Host) -> FedsimError | None:
+        """Return what is wrong with a host that owes an answer, or None. Never waits.
+
+        Raises:
+            ResourceError: if a host does not start: usually the cluster has no room.
+        """
+        now = time.monotonic()
+        if host.asked is None:
+            if now >= host.next_question:
+                host.asked = (host.actor.health.remote(), now)
+            return None
+        question, asked = host.asked
+        if not ray.wait([question], timeout=0)[0]:
+            return self._silence(host, asked)
+        host.asked = None
+        # An answer is one more message to everybody: no more often than a deadline needs.
+        host.next_question = now + min(5.0, self.deadlines.evaluation / 4)
+        try:
+            health: Health = ray.get(question, timeout=self.deadlines.answer)
+        except RayError:
+            return None  # the host is dead: the call that it owes reports it
+        if not host.alive:
+            host.alive, self.last_start = True, now
+        return self._overdue(host, health)
+
+    def _silence(self, host: Host, asked: float) -> FedsimError | None:
+        now, deadlines = time.monotonic(), self.deadlines
+        # Hosts start one after another where they are more than CPUs: each start counts anew.
+        if not host.alive and now - max(asked, self.last_start) > deadlines.start:
+            raise ResourceError(
+                f"host actors did not start within {deadlines.start:g} s: "
+                f"{sum(not h.alive for h in self.hosts)} of {self.count} wait for "
+                f"{self.cpus_per_host:g} CPUs each; the cluster has "
+                f"{ray.available_resources().get('CPU', 0):g} of "
+                f"{ray.cluster_resources().get('CPU', 0):g} CPUs free; deadlines.start sets the "
+                "limit"
+            )
+        # Code that holds the interpreter's lock keeps the host silent: allow it as long as an
+        # evaluation may take.
+        silent = now - asked
+        if host.alive and silent > deadlines.evaluation + deadlines.answer:
+            return RunError(f"a host gave no sign of life for {silent:.0f} s")
+        return None
+
+    def _overdue(self, host: Host, health: Health) -> FedsimError | None:
+        limit, now = self.deadlines.evaluation, time.monotonic()
+        if health.evaluating is not None:
+            host.program = None
+            return hung(health.evaluating, limit) if health.seconds > limit else None
+        if health.agent is None:
+            host.program = None
+        elif host.program is None or host.program[0] != health.agent:
+            host.program = (health.agent, now)
+        elif now - host.program[1] > limit:
+            return RunError(
+                f"the method's program of agent {health.agent} did not return within {limit:g} s; "
+                "deadlines.evaluation sets the limit"
+            )
+        return None

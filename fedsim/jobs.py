@@ -1,0 +1,150 @@
+"""The jobs of a run, who is told of them, and their manifests."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Protocol
+
+from fedsim.build import build_scenario
+from fedsim.config import Config
+from fedsim.errors import RunFolderError, cannot_write
+from fedsim.runfolder import RunFolder
+from fedsim.simulation import Progress, Simulation
+
+
+@dataclass(frozen=True)
+class Job:
+    """One seed of one variant.
+
+    Attributes:
+        label: what people call it.
+        config: its configuration, without variants.
+        simulation: what to run.
+    """
+
+    label: str
+    config: Config
+    simulation: Simulation
+
+    @property
+    def folder(self) -> RunFolder:
+        """Its folder."""
+        return RunFolder(self.simulation.folder)
+
+
+class Listener(Protocol):
+    """Is told how a run goes; methods may be called from other threads."""
+
+    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
+        """Everything is checked; the jobs start now."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        """A job finished a round."""
+
+    def finished(self, job: Job) -> None:
+        """A job is done and its tables are written."""
+
+
+class Quiet:
+    """A listener that says nothing."""
+
+    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
+        """Say nothing."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        """Say nothing."""
+
+    def finished(self, job: Job) -> None:
+        """Say nothing."""
+
+
+class Keeper:
+    """Keeps the manifests: which jobs run, how they ended.
+
+    Args:
+        listener: told of finished jobs.
+        backend: ``serial`` or ``ray``.
+    """
+
+    def __init__(self, listener: Listener, backend: str) -> None:
+        self._listener = listener
+        self._backend = backend
+        self._running: list[Job] = []
+
+    def started(self, job: Job) -> None:
+        """Note that a job starts (or goes on)."""
+        manifest = job.folder.manifest()
+        here = environment()
+        before = manifest.get("environment")
+        warnings = list(manifest.get("warnings", []))
+        if before is not None and before != here:
+            changed = sorted(k for k in here if before.get(k) != here[k])
+            warnings.append(
+                f"resumed in another environment ({', '.join(changed)} differ): results may "
+                "differ in their last digits from an uninterrupted run's"
+            )
+        job.folder.update_manifest(
+            status="running",
+            backend=self._backend,
+            started=manifest.get("started", now()),
+            environment=here,
+            warnings=warnings,
+            privacy_noise=(
+                "operating system"
+                if job.simulation.system_noise
+                else "seed: simulation, not private"
+            ),
+        )
+        self._running.append(job)
+
+    def finished(self, job: Job) -> None:
+        """Write a job's tables and note that it is done."""
+        from fedsim.outcome import finish
+
+        scenario = build_scenario(job.simulation.spec)
+        try:
+            outcome = finish(job.folder, scenario, job.config.privacy.delta)
+        except OSError as error:
+            raise cannot_write(job.folder.path, error) from error
+        job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
+        self._running.remove(job)
+        self._listener.finished(job)
+
+    def stopped(self, status: str, reason: str) -> None:
+        """Note why the jobs that were running stopped, if the disk still takes it."""
+        for job in self._running:
+            with suppress(RunFolderError):
+                job.folder.update_manifest(status=status, ended=now(), reason=reason)
+
+
+def now() -> str:
+    """Return the time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def environment() -> dict[str, str]:
+    """Return what the last digits of results may depend on."""
+    packages = ("fedsim", "numpy", "scipy", "scikit-learn", "ray")
+    found = {"python": platform.python_version(), "system": sys.platform, "processor": _processor()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

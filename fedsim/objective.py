@@ -1,0 +1,58 @@
+"""One call of an agent's black box, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from fedsim.errors import ObjectiveError
+from fedsim.imports import user_traceback
+from fedsim.protocol import Evaluation, Objective
+from fedsim.space import Value
+
+
+def evaluate(
+    objective: Objective, point: Mapping[str, Value], rng: np.random.Generator, where: str
+) -> Evaluation:
+    """Call an objective once.
+
+    Args:
+        objective: the black box.
+        point: values by name, in the user's units.
+        rng: its randomness.
+        where: agent, round and point, for errors.
+
+    Raises:
+        ObjectiveError: if it raises, or returns anything but a finite number or an
+            ``Evaluation`` of finite numbers.
+    """
+    try:
+        value = objective(point, rng)
+    except Exception as error:
+        raise ObjectiveError(
+            f"the objective raised {type(error).__name__} ({where}): {error}",
+            user_traceback(error),
+        ) from None
+    except SystemExit as error:
+        raise ObjectiveError(
+            f"the objective called exit ({where})", user_traceback(error)
+        ) from None
+    found = value if isinstance(value, Evaluation) else Evaluation(value)
+    noiseless = None if found.noiseless is None else _finite(found.noiseless, where)
+    return Evaluation(_finite(found.y, where), noiseless)
+
+
+def _finite(number: object, where: str) -> float:
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
+        raise ObjectiveError(
+            f"the objective returned {type(number).__name__} ({where}): expected a number "
+            "or fedsim.protocol.Evaluation; return float(...)"
+        )
+    if isinstance(number, np.complexfloating) or not math.isfinite(number):
+        raise ObjectiveError(
+            f"the objective returned {number} ({where}): expected a finite number; return "
+            "the worst value it can have where it fails"
+        )
+    return float(number)

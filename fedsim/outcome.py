@@ -1,0 +1,194 @@
+"""What a finished run leaves behind: its tables and its outcome, made from its journal.
+
+Values are in the scenario's own sign and units. Where a scenario knows its optimum and its
+noiseless values, the score is the **simple regret** (the optimum's distance from the best
+noiseless value found so far, initial design included), else the best observed value so far.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedsim.journal import Line, Recorded, read_journal
+from fedsim.privacy.accountants import (
+    NEIGHBOURING_RELATION,
+    SAMPLING,
+    default_delta,
+    make_accountant,
+    privacy_loss,
+)
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.ledger import Ledger
+from fedsim.protocol import Scenario
+from fedsim.runfolder import RunFolder
+from fedsim.space import Array
+
+STRICT_DELTA = 1e-5
+"""Reported beside N^-1.1, which is weak for few agents."""
+
+
+def finish(folder: RunFolder, scenario: Scenario, delta: float | None) -> dict[str, Any]:
+    """Write a finished run's tables and return its outcome.
+
+    Args:
+        folder: the run's folder; its journal is complete.
+        scenario: for parameter names, direction and optima.
+        delta: δ of the reported ε; None is N^-1.1.
+    """
+    lines = list(read_journal(folder.journal))
+    records = [(r, t) for t, r in _evaluations(lines)]
+    observed = _observation_table(records, scenario)
+    rounds = _round_table(observed, lines, scenario, delta or default_delta(scenario.agents))
+    observed.to_parquet(folder.path / "observations.parquet")
+    rounds.to_parquet(folder.path / "rounds.parquet")
+    return _outcome(folder, observed, rounds, scenario, delta or default_delta(scenario.agents))
+
+
+def _evaluations(lines: Sequence[Line]) -> list[tuple[int, Recorded]]:
+    return [
+        (line["t"], Recorded.from_json(row))
+        for line in lines
+        if line["kind"] == "step"
+        for row in line["observations"]
+    ]
+
+
+def _observation_table(records: list[tuple[Recorded, int]], scenario: Scenario) -> pd.DataFrame:
+    points = [scenario.space.to_point(np.array(r.u)) for r, _ in records]
+    columns: dict[str, Any] = {
+        "agent": [r.agent for r, _ in records],
+        "round": [t for _, t in records],
+        "step": [r.step for r, _ in records],
+        "index": [r.index for r, _ in records],
+        "source": [r.source for r, _ in records],
+        "y": [r.y for r, _ in records],
+        "noiseless": np.array([r.noiseless for r, _ in records], dtype=float),
+    }
+    for name in scenario.space.names:
+        columns[f"point.{name}"] = [p[name] for p in points]
+    table = pd.DataFrame(columns)
+    optima = _optima(scenario)
+    sign = 1.0 if scenario.direction == "maximize" else -1.0
+    if optima is not None and not table["noiseless"].isna().any():
+        table["regret"] = sign * (optima[table["agent"].to_numpy()] - table["noiseless"])
+    return table
+
+
+def _optima(scenario: Scenario) -> Array | None:
+    if not hasattr(scenario, "optimum"):
+        return None
+    found = [scenario.optimum(agent) for agent in range(scenario.agents)]
+    return None if any(x is None for x in found) else np.array(found, dtype=float)
+
+
+def _round_table(
+    observed: pd.DataFrame, lines: Sequence[Line], scenario: Scenario, delta: float
+) -> pd.DataFrame:
+    maximize = scenario.direction == "maximize"
+    by_round = observed.groupby(["round", "agent"])
+    y = by_round["y"].agg("max" if maximize else "min").unstack()
+    best = y.cummax() if maximize else y.cummin()
+    best = best.ffill()
+    table = pd.DataFrame(
+        {
+            "round": best.index,
+            "mean_best": best.mean(axis=1),
+            "best": best.max(axis=1) if maximize else best.min(axis=1),
+        }
+    )
+    if "regret" in observed:
+        simple = by_round["regret"].min().unstack().cummin().ffill()
+        table["mean_simple_regret"] = simple.mean(axis=1)
+        table["best_simple_regret"] = simple.min(axis=1)
+        table["mean_regret"] = observed.groupby("round")["regret"].mean()
+        queries = table["mean_regret"].where(table["round"] > 0, 0.0)
+        table["mean_cumulative_regret"] = queries.cumsum()
+    return _with_privacy(table.reset_index(drop=True), lines, delta)
+
+
+def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> pd.DataFrame:
+    releases = {line["t"]: line for line in lines if line["kind"] == "release"}
+    if not any("event" in line for line in releases.values()):
+        return table
+    accountant, ledger = make_accountant("pld"), Ledger()
+    epsilon, noise = [], []
+    for t in table["round"]:
+        line = releases.get(t, {})
+        if "event" in line:
+            ledger = ledger.charge(SubsampledGaussian(**line["event"]))
+        epsilon.append(privacy_loss(ledger, delta, accountant).epsilon)
+        noise.append(line.get("experimenter", {}).get("signal_to_noise", np.nan))
+    table["epsilon_pld"] = epsilon
+    table["signal_to_noise"] = noise
+    return table
+
+
+def epsilons(events: Sequence[SubsampledGaussian], delta: float) -> dict[str, Any]:
+    """Return the total ε by accountant, with everything that a reader of ε must know.
+
+    Args:
+        events: all releases; none gives an empty report.
+        delta: δ in (0, 1); ε at 1e-5 is reported beside it.
+    """
+    if not events:
+        return {}
+    ledger = Ledger.from_events(events)
+    pld, rdp, moments = (make_accountant(name) for name in ("pld", "rdp", "moments"))
+    report: dict[str, Any] = {
+        "delta": delta,
+        "releases": len(events),
+        "neighbouring_relation": NEIGHBOURING_RELATION,
+        "sampling": SAMPLING,
+    }
+    for accountant in (pld, rdp, moments):
+        report[accountant.name] = privacy_loss(ledger, delta, accountant).epsilon
+    report["pld_exact_multipliers"] = privacy_loss(ledger, delta, pld, "exact").epsilon
+    report["delta_1e-5"] = {
+        accountant.name: privacy_loss(ledger, STRICT_DELTA, accountant).epsilon
+        for accountant in (pld, rdp)
+    }
+    return report
+
+
+def _outcome(
+    folder: RunFolder,
+    observed: pd.DataFrame,
+    rounds: pd.DataFrame,
+    scenario: Scenario,
+    delta: float,
+) -> dict[str, Any]:
+    last = rounds.iloc[-1]
+    lines = list(read_journal(folder.journal))
+    regret = "mean_simple_regret" in rounds
+    events = [SubsampledGaussian(**line["event"]) for line in lines if "event" in line]
+    outcome: dict[str, Any] = {
+        "metric": "simple regret" if regret else "best value",
+        "direction": scenario.direction,
+        "best": float(last["best_simple_regret" if regret else "best"]),
+        "mean": float(last["mean_simple_regret" if regret else "mean_best"]),
+        "evaluations": len(observed),
+        "epsilon": epsilons(events, delta),
+        **cpu_seconds(folder),
+        "journal_sha256": hashlib.sha256(folder.journal.read_bytes()).hexdigest(),
+    }
+    refused = sum("refused" in line for line in lines)
+    if refused:
+        outcome["releases_refused"] = refused
+    return outcome
+
+
+def cpu_seconds(folder: RunFolder) -> dict[str, float]:
+    """Return CPU seconds of a run: in objectives, and everything else."""
+    objective = total = 0.0
+    for raw in folder.timings.read_text().splitlines():
+        line: Mapping[str, Any] = json.loads(raw)
+        if line["kind"] == "call":
+            objective += line["objective_cpu_seconds"]
+        total += line.get("agent_cpu_seconds", 0.0) + line.get("server_cpu_seconds", 0.0)
+    return {"objective_seconds": objective, "other_seconds": total - objective}

@@ -1,0 +1,74 @@
+"""Where a run stands, and what its journal holds beyond its checkpoint."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from fedsim.errors import RunFolderError
+from fedsim.journal import Line, Recorded, cut_torn_line, observations, read_journal
+from fedsim.privacy.ledger import Ledger
+from fedsim.protocol import AgentId
+from fedsim.runfolder import Checkpoint, RunFolder
+
+
+@dataclass
+class Position:
+    """Where a run stands: zero for a new one, else from its checkpoint and journal.
+
+    Attributes:
+        steps: each agent's next step.
+        ledger: what was spent.
+        calls: how many fleet calls were made.
+        lines: how many journal lines they left.
+        replay: the journal's lines beyond these, oldest first.
+    """
+
+    steps: dict[AgentId, int]
+    ledger: Ledger
+    calls: int
+    lines: int
+    replay: deque[Line]
+
+    def next_recorded(self, kind: str, t: int) -> Line | None:
+        """Return the next recorded line if there is one.
+
+        Raises:
+            RunFolderError: if the journal says something else happened at this point.
+        """
+        if not self.replay:
+            return None
+        line = self.replay.popleft()
+        if (line["kind"], line["t"]) != (kind, t):
+            raise RunFolderError(
+                f"journal: expected {kind!r} of round {t}, got {line['kind']!r} of round "
+                f"{line['t']}; the journal belongs to another configuration or version"
+            )
+        self.lines += 1
+        return line
+
+
+def find_position(
+    folder: RunFolder, checkpoint: Checkpoint | None, agents: int
+) -> tuple[Position, list[Recorded]]:
+    """Return where a run stands, and the evaluations before its checkpoint.
+
+    Cuts a torn last line off the journal.
+
+    Raises:
+        RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
+    """
+    cut_torn_line(folder.journal)
+    lines = list(read_journal(folder.journal)) if folder.journal.exists() else []
+    settled, calls = (checkpoint.lines, checkpoint.calls) if checkpoint else (0, 0)
+    if len(lines) < settled:
+        raise RunFolderError(
+            f"{folder.journal}: expected at least {settled} lines, as state/checkpoint.npz says, "
+            f"got {len(lines)}: its end is lost; without the checkpoint, the run goes on from there"
+        )
+    records = [record for _, record in observations(lines[:settled])]
+    steps = dict.fromkeys(range(agents), 0)
+    for record in records:
+        steps[record.agent] = record.step + 1
+    ledger = Ledger.from_events(line["event"] for line in lines[:settled] if "event" in line)
+    return Position(steps, ledger, calls, settled, deque(lines[settled:])), records

@@ -1,0 +1,45 @@
+"""One Ray cluster for all of the engine's tests, and what they run on it."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # for the helpers beside this file
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[str]:
+    """A connection of the tests' own, with one CPU: seeds run one after another."""
+    import ray
+
+    from fedsim.actors.cluster import terminal_and_signals_kept
+
+    with terminal_and_signals_kept():
+        ray.init(
+            address="local",
+            num_cpus=1,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+@pytest.fixture
+def bowl(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A small run whose scenario is imported from this folder."""
+    monkeypatch.chdir(HERE)
+    return {
+        "name": "bowl",
+        "scenario": {"name": "workloads:Bowl"},
+        "method": {"name": "random-search"},
+        "rounds": 8,
+        "agents_per_actor": 3,
+        "deadlines": {"start": 300.0},
+    }
