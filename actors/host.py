@@ -58,7 +58,7 @@ class AgentHost:
         # One BLAS thread: results must not depend on the number of cores. The variable that Ray
         # sets comes too late for libraries that are loaded already.
         threadpool_limits(limits=1)
-        self._group = None
+        self._group, self._busy = None, assignment.agents[0]
         group = AgentGroup(assignment.spec)
         group.rebuild(assignment.agents, assignment.history)
         self._group = group

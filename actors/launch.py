@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.cluster import cluster
@@ -19,7 +20,7 @@ from fedsim.actors.server import ServerActor
 from fedsim.actors.transport import reason
 from fedsim.agents import AgentGroup
 from fedsim.config import Config
-from fedsim.errors import FedsimError, RunError
+from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.runner import Job
 from fedsim.simulation import Progress
 
@@ -39,12 +40,14 @@ class _Watch:
 
 @dataclass
 class _Slot:
-    """A server actor, the job that it runs, and the question for its progress."""
+    """A server actor, its job, the question for its progress, and when it was last heard of."""
 
     server: Any
     job: Job
+    deadline: float
     running: Any = None
     asked: Any = None
+    heard: float = field(default_factory=time.monotonic)
 
     def start(self, job: Job, watch: _Watch) -> None:
         watch.started(job)
@@ -107,7 +110,8 @@ def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, watch: _Watch) ->
     waiting, slots = deque(jobs), list[_Slot]()
     try:
         for _ in range(min(plan.parallel, len(jobs))):
-            slots.append(_Slot(_server(plan, config), waiting[0]))
+            server = _server(plan, config)
+            slots.append(_Slot(server, waiting[0], config.deadlines.start))
             slots[-1].start(waiting.popleft(), watch)
         while slots:
             _advance(slots, waiting, watch)
@@ -147,11 +151,17 @@ def _advance(slots: list[_Slot], waiting: deque[Job], watch: _Watch) -> None:
 
 def _report(slot: _Slot, watch: _Watch, wait_seconds: float = 0.0) -> None:
     if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
+        if time.monotonic() - slot.heard > slot.deadline:
+            raise ResourceError(
+                f"the server actor of {slot.job.label} gave no sign of life for "
+                f"{slot.deadline:g} s; deadlines.start sets the limit"
+            )
         return
     answer, slot.asked = slot.asked, slot.server.progress.remote()
+    slot.heard = time.monotonic()
     try:
         watch.progress(slot.job, ray.get(answer, timeout=POLL_SECONDS))
-    except (RayError, GetTimeoutError):
+    except RayError:
         return  # a dead server shows in its run
 
 

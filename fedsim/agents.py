@@ -21,11 +21,13 @@ from fedsim.protocol import (
     AgentId,
     AgentProgram,
     Broadcast,
+    Method,
     Objective,
     Observation,
     Payload,
     Proposal,
     Request,
+    Scenario,
 )
 from fedsim.rng import Keys
 
@@ -49,7 +51,7 @@ class Call:
     then: Request | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # frozen with slots is slow to pickle
 class Task:
     """One agent's part in a call.
 
@@ -65,7 +67,7 @@ class Task:
     recorded: tuple[Recorded, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # frozen with slots is slow to pickle
 class Answer:
     """What comes back from one agent.
 
@@ -107,16 +109,22 @@ class AgentGroup:
     Args:
         spec: the run.
         stopped: asked before each evaluation; True makes :meth:`handle` raise ``Interrupted``.
+        built: the run's scenario and method, if they are there already.
 
     Attributes:
         evaluating: what runs just now, or None; other threads may read it.
     """
 
-    def __init__(self, spec: RunSpec, stopped: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        stopped: Callable[[], bool] = lambda: False,
+        built: tuple[Scenario, Method] | None = None,
+    ) -> None:
         self._spec = spec
         self._stopped = stopped
-        self._scenario = build_scenario(spec)
-        self._method = build_method(spec, self._scenario)
+        self._scenario = built[0] if built else build_scenario(spec)
+        self._method = built[1] if built else build_method(spec, self._scenario)
         self._sign = 1.0 if self._scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._objectives: dict[AgentId, Objective] = {}

@@ -132,7 +132,7 @@ def _label(folder: Path) -> str:
     """Return the label of the variant that is kept in a folder: the method's, if it has none."""
     marker = folder / "variant.txt"
     if marker.exists():
-        return marker.read_text().strip()
+        return marker.read_text("utf-8").strip()
     seed = next(iter(sorted(folder.glob("seed-*/config.yaml"))))
     return str(read_yaml(seed)["method"]["name"])
 

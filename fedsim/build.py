@@ -71,9 +71,30 @@ def build_scenario(spec: RunSpec) -> Scenario:
     target = find("scenario", spec.scenario_name, spec.import_from)
     data_dir = None if spec.data_dir is None else Path(spec.data_dir)
     scenario = _construct(target, "scenario", spec.scenario, seed=spec.seed, data_dir=data_dir)
-    where = f"scenario.name: {spec.scenario_name}"
+    return require_scenario(scenario, f"scenario.name: {spec.scenario_name}")
+
+
+def build_method(spec: RunSpec, scenario: Scenario) -> Method:
+    """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
+    context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
+    target = find("method", spec.method_name, spec.import_from)
+    method = _construct(target, "method", spec.method, context=context)
+    return require_method(method, f"method.name: {spec.method_name}")
+
+
+def require_scenario(thing: object, where: str) -> Scenario:
+    """Return an object as what it should be.
+
+    Args:
+        thing: what a user's class made.
+        where: names it in errors.
+
+    Raises:
+        ConfigError: if it lacks something of a scenario.
+        UserCodeError: if one of its properties raises.
+    """
     space, direction, agents, _ = _attributes(
-        scenario, where, ("space", "direction", "agents", "objective"), "a scenario"
+        thing, where, ("space", "direction", "agents", "objective"), "a scenario"
     )
     for name, value, good, expected in (
         ("space", space, isinstance(space, Space), "a fedsim.space.Space"),
@@ -82,16 +103,13 @@ def build_scenario(spec: RunSpec) -> Scenario:
     ):
         if not good:
             raise ConfigError(f"{where}: its {name}: expected {expected}, got {_short(value)}")
-    return typing.cast(Scenario, scenario)
+    return typing.cast(Scenario, thing)
 
 
-def build_method(spec: RunSpec, scenario: Scenario) -> Method:
-    """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
-    context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
-    target = find("method", spec.method_name, spec.import_from)
-    method = _construct(target, "method", spec.method, context=context)
-    _attributes(method, f"method.name: {spec.method_name}", ("agent", "server"), "a method")
-    return typing.cast(Method, method)
+def require_method(thing: object, where: str) -> Method:
+    """Return an object as what it should be; see :func:`require_scenario`."""
+    _attributes(thing, where, ("agent", "server"), "a method")
+    return typing.cast(Method, thing)
 
 
 def resolve_section(section: str, given: Settings, import_from: str) -> dict[str, Any]:

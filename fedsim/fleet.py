@@ -227,8 +227,7 @@ class RecordingFleet:
             release = via.aggregate(t, replies, self, rng)
         finally:
             self._aggregating = False
-        withheld = release.payload is None and release.event is None
-        if release.event != cost and not withheld:
+        if release.event != cost:
             raise RunError(
                 f"aggregator {type(via).__name__}: release {t} cost {release.event}, "
                 f"announced was {cost}; both must be the same, whatever the data"
@@ -241,7 +240,11 @@ class RecordingFleet:
         )
 
     def _kept_release(self, number: int, t: int, replies: Replies, via: Aggregator) -> Release:
-        """Return the release of a call, drawn once and on disk before anybody sees it."""
+        """Return the release of a call, drawn once and on disk before anybody sees it.
+
+        Raises:
+            RunFolderError: if the journal says that it was drawn, but it is not on disk.
+        """
         path = self._folder.release_path(number)
         if path.exists():
             arrays = load_arrays(path)
@@ -251,6 +254,12 @@ class RecordingFleet:
             payload, experimenter = _under("payload/", arrays), _under("experimenter/", arrays)
             numbers = {name: float(x) for name, x in experimenter.items()}
             return Release(frozen(payload, str(path)), via.cost(t), numbers)
+        recorded = next((x for x in self.position.replay if x["kind"] == "release"), {})
+        if "event" in recorded:
+            raise RunFolderError(
+                f"{path}: missing: it held the release of round {t}, whose noise nobody can draw "
+                "again, and a second release would cost twice; restore the file, or start anew"
+            )
         before = self.position.calls
         release = self._aggregate(t, replies, via, SystemKeys())
         if release.payload is not None:

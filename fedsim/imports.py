@@ -41,7 +41,8 @@ def user_traceback(error: BaseException) -> str:
     """Return an exception's traceback, with its causes, without fedsim's own outer frames."""
     summary = traceback.TracebackException.from_exception(error)
     own = list(itertools.dropwhile(lambda f: f.filename.startswith(_NOT_THE_USERS), summary.stack))
-    summary.stack = traceback.StackSummary.from_list(own or summary.stack)
+    if own or isinstance(error, SyntaxError):  # which happens in no frame of the user's
+        summary.stack = traceback.StackSummary.from_list(own)
     return "".join(summary.format())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fedsim.build import build_scenario
-from fedsim.config import Config
+from fedsim.config import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.runfolder import RunFolder
 from fedsim.simulation import Progress, Simulation
@@ -110,7 +110,7 @@ class Keeper:
 
         scenario = build_scenario(job.simulation.spec)
         try:
-            outcome = finish(job.folder, scenario, job.config.privacy.delta)
+            outcome = finish(job.folder, scenario, delta_of(job.config, scenario.agents))
         except OSError as error:
             raise cannot_write(job.folder.path, error) from error
         job.folder.update_manifest(status="done", ended=now(), outcome=outcome)

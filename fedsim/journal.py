@@ -26,7 +26,7 @@ from fedsim.protocol import AgentId
 HEADER = {"kind": "fedsim-journal", "format": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # frozen with slots is slow to pickle
 class Recorded:
     """One evaluation in the scenario's own sign and units.
 
@@ -79,7 +79,7 @@ class LineWriter:
     """Appends whole lines to a file, past all buffers.
 
     Args:
-        path: the file; created if it is absent.
+        path: the file; created if it is absent. A last line that a crash tore is cut first.
         sync: whether each line is on disk when :meth:`append` returns.
 
     Raises:
@@ -89,6 +89,7 @@ class LineWriter:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self._path = path
         self._sync = sync
+        cut_torn_line(path)
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
@@ -161,12 +162,12 @@ def read_journal(path: Path) -> Iterator[Line]:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut a last line without newline from the journal, if the file exists.
+    """Cut a last line without newline from a file of lines, if it exists.
 
     Raises:
         RunFolderError: if the file cannot be written.
     """
-    if not path.exists():
+    if not path.is_file():
         return
     try:
         with path.open("r+b") as file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,6 @@ from fedsim.journal import Line, Recorded, read_journal
 from fedsim.privacy.accountants import (
     NEIGHBOURING_RELATION,
     SAMPLING,
-    default_delta,
     make_accountant,
     privacy_loss,
 )
@@ -33,21 +33,21 @@ STRICT_DELTA = 1e-5
 """Reported beside N^-1.1, which is weak for few agents."""
 
 
-def finish(folder: RunFolder, scenario: Scenario, delta: float | None) -> dict[str, Any]:
+def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any]:
     """Write a finished run's tables and return its outcome.
 
     Args:
         folder: the run's folder; its journal is complete.
         scenario: for parameter names, direction and optima.
-        delta: δ of the reported ε; None is N^-1.1.
+        delta: δ of the reported ε; not used if nothing private was released.
     """
     lines = list(read_journal(folder.journal))
     records = [(r, t) for t, r in _evaluations(lines)]
     observed = _observation_table(records, scenario)
-    rounds = _round_table(observed, lines, scenario, delta or default_delta(scenario.agents))
+    rounds = _round_table(observed, lines, scenario, delta)
     observed.to_parquet(folder.path / "observations.parquet")
     rounds.to_parquet(folder.path / "rounds.parquet")
-    return _outcome(folder, observed, rounds, scenario, delta or default_delta(scenario.agents))
+    return _outcome(folder, observed, rounds, scenario, delta)
 
 
 def _evaluations(lines: Sequence[Line]) -> list[tuple[int, Recorded]]:
@@ -113,17 +113,20 @@ def _round_table(
 
 
 def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> pd.DataFrame:
-    releases = {line["t"]: line for line in lines if line["kind"] == "release"}
-    if not any("event" in line for line in releases.values()):
+    releases = [line for line in lines if "event" in line]
+    if not releases:
         return table
     accountant, ledger = make_accountant("pld"), Ledger()
-    epsilon, noise = [], []
+    epsilon, noise, before = [], [], -math.inf
     for t in table["round"]:
-        line = releases.get(t, {})
-        if "event" in line:
-            ledger = ledger.charge(SubsampledGaussian(**line["event"]))
+        ratio = math.nan  # of the last release, where a round has several
+        for line in releases:
+            if before < line["t"] <= t:  # also what was released before the first step
+                ledger = ledger.charge(SubsampledGaussian(**line["event"]))
+                ratio = line.get("experimenter", {}).get("signal_to_noise", math.nan)
+        before = t
         epsilon.append(privacy_loss(ledger, delta, accountant).epsilon)
-        noise.append(line.get("experimenter", {}).get("signal_to_noise", np.nan))
+        noise.append(ratio)
     table["epsilon_pld"] = epsilon
     table["signal_to_noise"] = noise
     return table

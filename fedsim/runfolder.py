@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.space import Array
+from fedsim.yamlfile import format_yaml
 from fedsim.yamlfile import read_yaml as read_yaml
 
 
@@ -213,7 +213,7 @@ def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
 
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
     """Write a configuration; errors as in :func:`write_atomically`."""
-    write_atomically(path, yaml.safe_dump(dict(value), sort_keys=False).encode())
+    write_atomically(path, format_yaml(value).encode())
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:

@@ -39,13 +39,18 @@ class SerialTransport:
 
 
 class _Worker(threading.Thread):
-    """Runs one simulation; ``failure`` holds what it raised."""
+    """Runs one simulation; then ``done`` is set, and ``failure`` holds what it raised.
+
+    Waiting is for ``done``: in Python 3.11 a ``join`` that Ctrl-C interrupts takes the thread
+    for finished.
+    """
 
     def __init__(self, simulation: Simulation, notify: Notify) -> None:
         super().__init__(daemon=True, name="fedsim-serial")
         self.simulation = simulation
         self.notify = notify
         self.stop = threading.Event()
+        self.done = threading.Event()
         self.group: AgentGroup | None = None
         self.failure: BaseException | None = None
 
@@ -69,6 +74,8 @@ class _Worker(threading.Thread):
                     )
         except BaseException as error:
             self.failure = error
+        finally:
+            self.done.set()
 
 
 def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notify) -> None:
@@ -87,15 +94,14 @@ def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notif
     worker = _Worker(simulation, notify)
     worker.start()
     try:
-        while worker.is_alive():
-            worker.join(0.05)
+        while not worker.done.wait(0.05):
             evaluating = worker.group.evaluating if worker.group else None
             if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
                 worker.stop.set()
                 raise hung(evaluating, evaluation_deadline, _stack(worker))
     except KeyboardInterrupt:
         worker.stop.set()
-        worker.join(GRACE_SECONDS)
+        worker.done.wait(GRACE_SECONDS)
         raise Interrupted("stopped by Ctrl-C") from None
     if worker.failure is not None:
         raise worker.failure

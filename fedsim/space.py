@@ -265,7 +265,8 @@ def uniform_design(space: Space, box: Box, count: int, generator: np.random.Gene
 
     One uniform draw per point and dimension is stretched onto the box, so that two boxes get
     paired designs from equal generators. A parameter with levels gets levels inside the box; an
-    integer parameter is drawn like a real one, and :meth:`Space.snap` rounds it.
+    integer parameter is drawn like a real one, and :meth:`Space.snap` rounds it (so it may end
+    half a step outside the box, and its two ends are half as likely as the rest).
 
     Args:
         space: the search space.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,15 @@ class _Loader(yaml.SafeLoader):
         return found
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that :class:`_Loader` would take for numbers."""
+
+
 # YAML 1.1, which PyYAML follows, reads 1e-3 as text.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
 
 
 def parse_yaml(text: str) -> Any:
@@ -40,6 +46,11 @@ def parse_yaml(text: str) -> Any:
         yaml.YAMLError: if it is not valid, or repeats a key.
     """
     return yaml.load(text, _Loader)
+
+
+def format_yaml(value: Mapping[str, Any]) -> str:
+    """Return the YAML text of a mapping, its keys in order."""
+    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

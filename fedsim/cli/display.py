@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from fedsim.config import delta_of
-from fedsim.privacy.accountants import make_accountant, privacy_loss
+from fedsim.privacy.accountants import AccountantName, make_accountant, privacy_loss
 from fedsim.runner import Job
 from fedsim.simulation import Progress as RunProgress
 
@@ -30,7 +30,8 @@ class LiveDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._accountant = make_accountant("pld")
+        names: tuple[AccountantName, ...] = ("pld", "rdp", "moments")
+        self._accountants = {name: make_accountant(name) for name in names}
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
@@ -73,8 +74,11 @@ class LiveDisplay:
             self._tasks[key] = self._bars.add_task(description, total=progress.rounds, note="")
         note = f"best {progress.best:.3f}, mean {progress.mean_best:.3f}"
         if progress.spent.releases:
+            privacy = job.config.privacy
             delta = delta_of(job.config, progress.agents)
-            note += f", ε {privacy_loss(progress.spent, delta, self._accountant).epsilon:.2f}"
+            accountant = self._accountants[privacy.accountant]
+            spent = privacy_loss(progress.spent, delta, accountant, privacy.accounting).epsilon
+            note += f", ε {spent:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
         note += f", {progress.agents} agents"  # all alive: a dead host is repaired
         self._bars.update(self._tasks[key], completed=progress.round, note=note)
 

@@ -7,14 +7,17 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 from rich.console import Console
 
 from fedsim.cli import running, showing
 from fedsim.cli.privacy import privacy_app
 from fedsim.errors import FedsimError, Interrupted, ObjectiveError, UserCodeError
+
+# typer brings its own copy of click, or uses the installed one: this is the right one's.
+_ClickException: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="fedsim",
@@ -35,6 +38,7 @@ app.add_typer(privacy_app, name="privacy")
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # is treated like Ctrl-C
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no error
@@ -58,10 +62,10 @@ def run_command(arguments: Sequence[str]) -> int:
     errors = Console(stderr=True, highlight=False)
     try:
         code = app(args=list(arguments), standalone_mode=False)
-    except click.ClickException as error:
+    except _ClickException as error:
         error.show()
         return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         errors.print("stopped by Ctrl-C", style="bold red", markup=False)
         return Interrupted.exit_code
     except FedsimError as error:

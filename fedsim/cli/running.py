@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
@@ -17,6 +16,7 @@ from fedsim.config import delta_of
 from fedsim.runner import Prepared, check, choose_backend, prepare
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
+from fedsim.yamlfile import format_yaml
 
 if TYPE_CHECKING:  # imports pandas
     from fedsim.analysis import Run
@@ -125,7 +125,7 @@ def _planned(prepared: Prepared) -> dict[str, Any]:
 
 def _dry_run(prepared: Prepared) -> None:
     planned = _planned(prepared)
-    print(yaml.safe_dump(planned["config"], sort_keys=False), end="")
+    print(format_yaml(planned["config"]), end="")
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():
         print(
@@ -134,9 +134,9 @@ def _dry_run(prepared: Prepared) -> None:
 
 
 def _planned_epsilon(prepared: Prepared, label: str) -> dict[str, Any]:
-    from fedsim.outcome import epsilons
     from fedsim.build import build_method, build_scenario
     from fedsim.config import run_spec
+    from fedsim.outcome import epsilons
 
     curve = prepared.curves[label]
     spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)

@@ -18,9 +18,9 @@ S, q, z        clipping threshold, sampling rate, noise multiplier
 Deviations from the paper:
 
 - Features are scaled to unit norm, as in FTS (NeurIPS 2020), Appendix A.
-- ``message: mean`` sends the posterior mean of outputs centred by a public constant instead of
-  a sample. A sample's norm is mostly prior noise, about sqrt(M); a mean's is far smaller, and
-  so can be S, and with it the noise, at the same z.
+- ``message: mean`` sends the posterior mean instead of a sample, and outputs may be centred by
+  a public constant. A sample's norm is mostly prior noise, about sqrt(M); a mean's is far
+  smaller, and so can be S, and with it the noise, at the same z.
 - The last query is not followed by a release: T queries cost T releases.
 - Without privacy the server averages over the agents that answered, without sampling.
 - All agents compare the server's function at the round's shared candidates.
@@ -355,7 +355,7 @@ class OwnProbability:
         return self.constant if self.exponent is None else 1.0 - float(t) ** -self.exponent
 
 
-_POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d*\.?\d*)")
+_POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
 
 
 def own_probability_schedule(text: str | float) -> OwnProbability:

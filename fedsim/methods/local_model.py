@@ -3,8 +3,11 @@
 Paper: DP-FTS-DE (Dai, Low and Jaillet, NeurIPS 2021), Alg. 2, line 6: maximise
 f ~ GP(mu, beta^2 sigma^2) given the agent's observations.
 
-Deviations: beta is a constant (default 1), not the theorem's schedule. A proposal that repeats
-an earlier query is kept: the observations are noisy, and a repeated one is informative.
+Deviations: beta is a constant (default 1), not the theorem's schedule. The prior mean is by
+default the mean of the agent's outputs (the paper's: zero), and hyper-parameters are by default
+fitted. On a continuous space all agents compare their samples at the step's shared candidates,
+400 by default (App. B.2.6: 1000 of their own). A proposal that repeats an earlier query is
+kept: the observations are noisy, and a repeated one is informative.
 
 The model is a function of settings and history alone. Hyper-parameters are refitted whenever
 the history's length is a multiple of ``fit_every``, from that part of the history and fixed

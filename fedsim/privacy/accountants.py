@@ -9,8 +9,9 @@
 ``pld``
     dp-accounting's privacy loss distributions. The default: numerically exact up to rounding
     in the safe direction, so it gives the smallest of the three (7.05 where ``moments`` gives
-    9.91). An interval of 1e-3 between losses agrees with 1e-4 to five digits, for a tenth of
-    the time.
+    9.91), unless delta is so small (1e-15) that the tails that it cuts off count: then it
+    gives what ``moments`` gives. An interval of 1e-3 between losses agrees with 1e-4 to five
+    digits, for a tenth of the time.
 
 Each is an upper bound on the true epsilon. The guarantee is stated for zero-out neighbours:
 two federations differ in replacing all messages of one agent by zeros. The weights of

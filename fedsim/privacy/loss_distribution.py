@@ -39,6 +39,10 @@ class PldAccountant:
         # Interval, last component, and the composition up to it.
         self._prefixes: list[tuple[float, Component, Any]] = []
 
+    def __reduce__(self) -> tuple[type[PldAccountant], tuple[()]]:
+        """Go to another process without the caches."""
+        return PldAccountant, ()
+
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         import dp_accounting as dp

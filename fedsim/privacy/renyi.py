@@ -37,6 +37,10 @@ class MomentsAccountant:
     def __init__(self) -> None:
         self._divergences = lru_cache(_CACHED_KEYS)(renyi_divergences)
 
+    def __reduce__(self) -> tuple[type[MomentsAccountant], tuple[()]]:
+        """Go to another process without the cache."""
+        return MomentsAccountant, ()
+
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         total = sum(c.releases * self._divergences(c.sampling_rate, c.noise_multiplier)
@@ -75,6 +79,10 @@ class RdpAccountant:
     def __init__(self, orders: tuple[float, ...] | None = None) -> None:
         self._given_orders = orders
         self._divergences = lru_cache(_CACHED_KEYS)(self._compute_divergences)
+
+    def __reduce__(self) -> tuple[type[RdpAccountant], tuple[tuple[float, ...] | None]]:
+        """Go to another process without the cache."""
+        return RdpAccountant, (self._given_orders,)
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""

@@ -42,7 +42,7 @@ class WeightSchedule:
         a: the emphasis starts at a_t = a + 1; at least 0.
         hold: the number of releases at full emphasis.
         decay: the number of releases, from the next one on, over which a_t falls linearly from
-            a + 1 to 1, both included; after them all weights are equal.
+            a + 1 to 1, both included (1: only a + 1); after them all weights are equal.
         adaptive: False keeps the full emphasis for ever (App. B.2.5).
 
     Raises:

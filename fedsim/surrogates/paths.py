@@ -59,8 +59,9 @@ class PosteriorPath:
     def ranking(self, U: Array) -> Single:
         """Return the sample less the mean constant in single precision, shape (k,).
 
-        It is good to about 1e-3 of the prior's standard deviation, enough to choose among
-        candidates, and several times faster.
+        It is good to about 1e-3 of the prior's standard deviation where the noise variance is
+        1e-4 of the prior's, and to 1e-2 where it is 1e-6: enough to choose among candidates,
+        and several times faster.
         """
         prior = self.features.single_sums(U, self.prior_weights)
         kernel = self.posterior.kernel.single_matrix(U, self.posterior.inputs)

@@ -6,8 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 FEDSIM = str(Path(sys.executable).with_name("fedsim"))
 HERE = Path(__file__).parent
@@ -73,6 +76,13 @@ def start_fedsim(*arguments: str, **options: object) -> subprocess.Popen[str]:
     )
 
 
+def write_config(config: Mapping[str, Any], folder: Path) -> str:
+    """Write a configuration into a folder and return its path."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(dict(config)))
+    return str(path)
+
+
 def steps(journal: Path) -> int:
     """Return how many steps a journal holds."""
     return journal.read_bytes().count(b'{"kind":"step"') if journal.exists() else 0
@@ -87,29 +97,33 @@ def await_steps(journal: Path, count: int) -> None:
 
 
 class Killer(threading.Thread):
-    """Kills one actor below this process once a journal holds so many steps.
+    """Kills actors below this process: one for each journal, once it holds so many steps.
 
     Args:
-        name: the actor's class.
-        journal: what to watch.
-        count: how many steps to wait for.
-        choice: which of the actors to kill, modulo their number.
+        name: the actors' class.
+        kills: after how many steps to kill, by journal, in the order in which they are written.
 
     Attributes:
-        steps_at_death: how many steps the journal held just after the kill, or None before.
+        steps_at_death: how many steps each journal held just after its kill.
     """
 
-    def __init__(self, name: str, journal: Path, count: int, choice: int = 0) -> None:
+    def __init__(self, name: str, kills: Mapping[Path, int]) -> None:
         super().__init__(daemon=True)
         self._name = name
-        self._journal = journal
-        self._count = count
-        self._choice = choice
-        self.steps_at_death: int | None = None
+        self._kills = kills
+        self.steps_at_death: dict[Path, int] = {}
         self.start()
 
     def run(self) -> None:
-        await_steps(self._journal, self._count)
-        victims = actors(os.getpid(), self._name)
-        os.kill(victims[self._choice % len(victims)], signal.SIGKILL)
-        self.steps_at_death = steps(self._journal)
+        for number, (journal, count) in enumerate(self._kills.items()):
+            await_steps(journal, count)
+            victims = actors(os.getpid(), self._name)
+            os.kill(victims[number % len(victims)], signal.SIGKILL)
+            self.steps_at_death[journal] = steps(journal)
+
+    def check(self, last: int) -> None:
+        """Assert that every kill came in time: there was still a step to do."""
+        self.join(PATIENCE)
+        assert self.steps_at_death.keys() == self._kills.keys()
+        for journal, count in self._kills.items():
+            assert count <= self.steps_at_death[journal] < last

@@ -1,5 +1,6 @@
 """Whatever is killed, and however the agents are spread: the journal is the same, byte for byte."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import PATIENCE, Killer, alive, await_end, await_steps, descendants, start_fedsim
+from processes import (
+    PATIENCE,
+    Killer,
+    actors,
+    alive,
+    await_end,
+    await_steps,
+    descendants,
+    start_fedsim,
+    write_config,
+)
 from processes import steps as steps_in
 
 import fedsim
@@ -23,10 +34,18 @@ METHODS: dict[str, dict[str, Any]] = {
 ROUNDS = 8  # and the initial design
 PAUSE = 0.02  # per evaluation: three agents share a host, so that a round takes 60 ms
 FEW, MANY = [0], list(range(10))
-SELECTION = pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-EACH_METHOD = pytest.mark.parametrize("method", METHODS)
 
 Journals = dict[int, bytes]
+
+
+def drill(*quick: str) -> pytest.MarkDecorator:
+    """Ten seeds of both methods (slow), and one seed of the methods that are named."""
+    few = [pytest.param(method, FEW, id=f"{method}-one-seed") for method in quick]
+    many = [
+        pytest.param(method, MANY, id=f"{method}-ten-seeds", marks=pytest.mark.slow)
+        for method in METHODS
+    ]
+    return pytest.mark.parametrize(("method", "seeds"), few + many)
 
 
 def journals(folder: Path, seeds: Sequence[int]) -> Journals:
@@ -36,6 +55,14 @@ def journals(folder: Path, seeds: Sequence[int]) -> Journals:
 
 def journal(folder: Path, seed: int) -> Path:
     return folder / f"seed-{seed}" / "journal.jsonl"
+
+
+def go_on(config: dict[str, Any], folder: Path) -> None:
+    """Start a run, or resume it if it was started."""
+    if folder.exists():
+        fedsim.resume(folder)
+    else:
+        fedsim.run(config, out=folder)
 
 
 def kill_rounds(kind: str, seeds: Sequence[int]) -> dict[int, int]:
@@ -69,10 +96,9 @@ def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
     return found
 
 
-@SELECTION
-@EACH_METHOD
 @pytest.mark.usefixtures("ray_cluster")
 class TestOneCluster:
+    @drill("dp-fts-de")
     @pytest.mark.parametrize("agents_per_actor", ["auto", 1])
     def test_however_agents_are_spread(
         self,
@@ -85,80 +111,71 @@ class TestOneCluster:
         fedsim.run({**config, **quick}, out=tmp_path / "run")
         assert journals(tmp_path / "run", config["seeds"]) == expected
 
+    @drill("random-search", "dp-fts-de")
     def test_hosts_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:
         run = tmp_path / "run"
-        killers = [
-            Killer("AgentHost", journal(run, seed), count, choice=seed)
-            for seed, count in kill_rounds("host", config["seeds"]).items()
-        ]
+        rounds = kill_rounds("host", config["seeds"])
+        killer = Killer("AgentHost", {journal(run, seed): n for seed, n in rounds.items()})
         fedsim.run(config, out=run)
-        for killer in killers:
-            killer.join(PATIENCE)
-            assert killer.steps_at_death is not None
-            assert killer.steps_at_death <= ROUNDS  # there was something left to do
+        killer.check(last=ROUNDS + 1)
         assert journals(run, config["seeds"]) == expected
 
+    @drill("dp-fts-de")
     def test_servers_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:
         run = tmp_path / "run"
+        config |= {"agents_per_actor": "auto"}
         rounds = kill_rounds("server", config["seeds"])
         for seed, count in rounds.items():
-            killer = Killer("SimulationServer", journal(run, seed), count)
+            killer = Killer("SimulationServer", {journal(run, seed): count})
             with pytest.raises(RunError, match=f"seed {seed}, died .*fedsim resume"):
-                fedsim.resume(run) if run.exists() else fedsim.run(config, out=run)
-            killer.join(PATIENCE)
-            assert killer.steps_at_death is not None
-            assert count <= killer.steps_at_death <= ROUNDS
+                go_on(config, run)
+            killer.check(last=ROUNDS + 1)
         fedsim.resume(run)
         assert journals(run, config["seeds"]) == expected
 
 
-@SELECTION
-@EACH_METHOD
-def test_drivers_are_killed(
-    config: dict[str, Any], expected: Journals, tmp_path: Path, ray_cluster: str
-) -> None:
-    run = tmp_path / "run"
+@drill("random-search")
+@pytest.mark.usefixtures("ray_cluster")
+def test_drivers_are_killed(config: dict[str, Any], expected: Journals, tmp_path: Path) -> None:
+    run, orphans, kills = tmp_path / "run", list[int](), 0
     start = write_config({**config, "agents_per_actor": "auto"}, tmp_path)
     for seed, count in kill_rounds("driver", config["seeds"]).items():
         arguments = ("resume", str(run)) if run.exists() else ("run", start, "--out", str(run))
+        began = steps_in(journal(run, seed))
+        if began > ROUNDS:
+            continue  # two seeds run at a time: this one ended while the other was watched
         with start_fedsim(*arguments) as driver:
-            began = steps_in(journal(run, seed))
             await_steps(journal(run, seed), max(count, began + 1))
-            below = descendants(driver.pid)
+            orphans += actors(driver.pid, "AgentHost") + actors(driver.pid, "SimulationServer")
             driver.send_signal(signal.SIGKILL)
             driver.communicate(timeout=PATIENCE)
         assert driver.returncode == -signal.SIGKILL
-        await_end(below)
+        kills += 1
+    assert kills > len(config["seeds"]) // 2
     fedsim.resume(run)
     assert journals(run, config["seeds"]) == expected
-
-
-def write_config(config: dict[str, Any], folder: Path) -> str:
-    import yaml
-
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return str(path)
+    await_end(orphans)
 
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("method", ["dp-fts-de"])
-@SELECTION
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_noise_of_the_operating_system_is_drawn_once(
     config: dict[str, Any], tmp_path: Path, seeds: list[int]
 ) -> None:
     config |= {"privacy": {"noise_source": "system"}, "transcript": True}
+    config |= {"agents_per_actor": "auto"}
     run = tmp_path / "run"
     drawn: dict[Path, bytes] = {}
     for seed, count in kill_rounds("noise", seeds).items():
-        killer = Killer("SimulationServer", journal(run, seed), count)
+        killer = Killer("SimulationServer", {journal(run, seed): count})
         with pytest.raises(RunError, match="died"):
-            fedsim.resume(run) if run.exists() else fedsim.run(config, out=run)
-        killer.join(PATIENCE)
+            go_on(config, run)
+        killer.check(last=ROUNDS + 1)
         releases = run / f"seed-{seed}" / "state" / "releases"
         found = {path: path.read_bytes() for path in releases.glob("*.npz")}
         assert len(found) >= count - 1
@@ -176,8 +193,6 @@ def test_noise_of_the_operating_system_is_drawn_once(
 
 def check_transcript(lines: Sequence[str]) -> None:
     """What the server program received twice must be equal."""
-    import json
-
     received: dict[int, str] = {}
     for line in lines:
         assert received.setdefault(json.loads(line)["t"], line) == line

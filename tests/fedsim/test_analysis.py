@@ -1,3 +1,5 @@
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -5,12 +7,13 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.analysis import Run, load
+from fedsim.analysis import Run, SeedRun, load
 from fedsim.cli.display import closing_table
 from fedsim.comparison import Difference, control_differences, difference, scores
 from fedsim.errors import ConfigError, RunFolderError
-from fedsim.outcome import epsilons
+from fedsim.outcome import epsilons, finish
 from fedsim.privacy.events import SubsampledGaussian
+from fedsim.runfolder import RunFolder
 
 METHOD: dict[str, Any] = {
     "name": "dp-fts-de",
@@ -170,3 +173,45 @@ def test_summaries_hold_what_scripts_rely_on(run: Run) -> None:
         assert summary["objective_seconds"] >= 0
         assert summary["other_seconds"] > 0
         assert summary["best"] <= summary["mean"]
+
+
+@pytest.mark.parametrize("method", ["ts", "fts"])
+def test_one_agent_alone_needs_no_delta(method: str, tmp_path: Path) -> None:
+    scenario = {"name": "synthetic", "agents": 1, "grid_size": 50}
+    config = {"scenario": scenario, "method": {"name": method}, "rounds": 1, "backend": "serial"}
+    (summary,) = fedsim.run(config, out=tmp_path / "run").summaries()
+    assert summary["status"] == "done"
+    assert summary["epsilon"] == {}
+
+
+def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
+    from fedsim.scenarios.synthetic import Synthetic
+
+    one = next(one for one in run.runs if one.variant == "a private [one]")
+    shutil.copytree(one.folder.path, tmp_path / "copy")
+    folder = RunFolder(tmp_path / "copy")
+    lines = [json.loads(line) for line in folder.journal.read_text().splitlines()]
+    release = next(line for line in lines if line["kind"] == "release")
+    first = next(i for i, line in enumerate(lines) if line["kind"] == "step")
+    lines.insert(first, {**release, "t": -1})  # before the first step
+    lines.insert(first + 3, {**release, "t": 0})  # a second one in round 0
+    folder.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    outcome = finish(folder, Synthetic(agents=6, grid_size=100), 1e-5)
+    rounds = SeedRun("copy", folder).rounds
+    assert outcome["epsilon"]["releases"] == 7
+    event = SubsampledGaussian(**release["event"])
+    assert rounds["epsilon_pld"].iloc[0] == epsilons([event] * 3, 1e-5)["pld"]
+    assert rounds["epsilon_pld"].iloc[-1] == outcome["epsilon"]["pld"]
+
+
+def test_a_lost_release_is_not_drawn_again(tmp_path: Path) -> None:
+    config = CONFIG | {"variants": {}, "noise_control": False, "seeds": [0]}
+    config |= {"privacy": {"noise_source": "system"}}
+    (one,) = fedsim.run(config, out=tmp_path / "run").runs
+    one.folder.update_manifest(status="failed")
+    state = one.folder.path / "state"
+    (state / "checkpoint.npz").unlink()
+    (state / "releases" / "2.npz").unlink()
+    with pytest.raises(RunFolderError, match=r"2\.npz: missing.*round 2"):
+        fedsim.resume(tmp_path / "run")
+    assert not (state / "releases" / "2.npz").exists()

@@ -76,7 +76,9 @@ def test_own_probability(text: str | float, expected: list[float]) -> None:
     assert [schedule(t) for t in (1, 2, 4)] == pytest.approx(expected, abs=1e-15)
 
 
-@pytest.mark.parametrize("text", ["1/t", "1 - 2/t", "", 1.5, -0.1, float("nan"), "nan"])
+@pytest.mark.parametrize(
+    "text", ["1/t", "1 - 2/t", "1 - 1/t^0", "1 - 1/t^.", "", 1.5, -0.1, float("nan"), "nan"]
+)
 def test_own_probability_refuses(text: str | float) -> None:
     with pytest.raises(ConfigError, match="own_probability: expected"):
         own_probability_schedule(text)

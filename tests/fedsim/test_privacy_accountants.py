@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -309,3 +310,14 @@ def test_budget_needs_an_epsilon(values: tuple[float, float]) -> None:
 def test_budget_needs_a_delta(delta: float) -> None:
     with pytest.raises(ConfigError, match=r"^delta: expected"):
         Budget(1.0, delta, PLD)
+
+
+@pytest.mark.parametrize(
+    "accountant", [MomentsAccountant(), RdpAccountant(), RDP_INTEGER, PldAccountant()]
+)
+def test_an_accountant_goes_to_another_process(accountant: Accountant) -> None:
+    budget = Budget(4.0, 1e-5, accountant)
+    before = epsilon(accountant, 0.25, 1.0, 3, 1e-5)  # the caches are not empty
+    arrived = pickle.loads(pickle.dumps(budget)).accountant
+    assert type(arrived) is type(accountant)
+    assert epsilon(arrived, 0.25, 1.0, 3, 1e-5) == before

@@ -1,0 +1,170 @@
+"""A conformance suite for scenarios, methods and aggregators of your own.
+
+Call a check in a test; it returns if all is well and raises :class:`ConformanceError` with what
+was expected if not. It needs no files, no Ray and about a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from fedsim.agents import frozen
+from fedsim.build import require_scenario
+from fedsim.errors import FedsimError
+from fedsim.objective import evaluate
+from fedsim.protocol import (
+    AgentId,
+    Aggregator,
+    Context,
+    Fleet,
+    Method,
+    Payload,
+    Release,
+    Replies,
+    Reply,
+    Scenario,
+)
+from fedsim.rng import SERVER, Keys, SystemKeys, rng
+from fedsim.space import uniform_design
+from fedsim.trial import Bowl, plain, run_in_memory
+
+
+class ConformanceError(AssertionError):
+    """Code does not keep what the protocol asks of it."""
+
+
+def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> None:
+    """Check a scenario with its first and its last agent.
+
+    Args:
+        scenario: an instance.
+        points: how many random points are evaluated.
+        seed: of the points and of the objectives' randomness.
+
+    Raises:
+        ConformanceError: if it lacks something, an objective fails, changes its point, or gives
+            two values for one key, or a noiseless value is better than the optimum.
+    """
+    try:
+        require_scenario(scenario, type(scenario).__name__)
+        for agent in sorted({0, scenario.agents - 1}):
+            _check_objective(scenario, agent, points, seed)
+    except FedsimError as error:
+        raise ConformanceError(str(error)) from error
+
+
+def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int) -> None:
+    cube = scenario.space.subregions(1)[0]
+    design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
+    sign = 1.0 if scenario.direction == "maximize" else -1.0
+    optimum = scenario.optimum(agent) if hasattr(scenario, "optimum") else None
+    for step, u in enumerate(design):
+        point = scenario.space.to_point(scenario.space.snap(u))
+        given, where, keys = dict(point), f"agent {agent}, point {point}", Keys(seed, agent, step)
+        first = evaluate(scenario.objective(agent), given, keys("objective"), where)
+        _expect(given == point, f"the objective to leave its point alone ({where})")
+        again = evaluate(scenario.objective(agent), dict(point), keys("objective"), where)
+        _expect(
+            first == again,
+            f"equal values for equal randomness, got {first} and {again} ({where}): draw only "
+            "from rng",
+        )
+        if optimum is not None and first.noiseless is not None:
+            better = sign * (first.noiseless - optimum) > 1e-9 * max(1.0, abs(optimum))
+            _expect(
+                not better, f"no value better than the optimum {optimum}, got {first} ({where})"
+            )
+
+
+def check_method(
+    factory: Callable[[Context], Method],
+    *,
+    scenario: Scenario = Bowl(),  # noqa: B008 - frozen
+    rounds: int = 4,
+    seed: int = 0,
+) -> None:
+    """Run a method twice: undisturbed, and with all its programs made anew before every call.
+
+    Both must do the same: an agent is a function of its settings, history and messages, a server
+    of its settings and state, and all randomness comes from the keys that they are given.
+
+    Args:
+        factory: makes the method, e.g. ``lambda context: MyMethod(context, beta=2)``.
+        scenario: what it optimises.
+        rounds: queries after the initial design.
+        seed: of the run.
+
+    Raises:
+        ConformanceError: with the first difference, or what a program did wrong.
+    """
+    context = Context(scenario.space, scenario.agents, rounds, seed)
+    try:
+        undisturbed = run_in_memory(factory, scenario, context, restart=False)
+        restarted = run_in_memory(factory, scenario, context, restart=True)
+    except FedsimError as error:
+        raise ConformanceError(str(error)) from error
+    _expect(bool(undisturbed), "the server to let agents take steps, got none")
+    for one, other in zip_longest(undisturbed, restarted):
+        _expect(
+            one == other,
+            f"the same from programs that were made anew from history and state, got {other} "
+            f"instead of {one}",
+        )
+
+
+def check_aggregator(
+    factory: Callable[[], Aggregator], replies: Replies, *, fleet: Fleet | None = None
+) -> None:
+    """Check an aggregator's releases 0 and 1.
+
+    Args:
+        factory: makes it.
+        replies: what agents may answer, one reply per agent; they are also tried missing.
+        fleet: whom it may ask again; None if it asks nobody.
+
+    Raises:
+        ConformanceError: if a release depends on anything but its arguments and state, its cost
+            is not the announced one or depends on the replies, or its form does.
+    """
+    given = tuple(replace(r, payload=frozen(r.payload, f"agent {r.agent}")) for r in replies)
+    absent = tuple(Reply(r.agent, "missing", {}) for r in replies)
+    original, copy = factory(), factory()
+    for t in (0, 1):
+        costs = [original.cost(t), factory().cost(t)]
+        _expect(costs[0] == costs[1], f"one cost of release {t}, got {costs}")
+        release = _released(original, t, given, fleet, Keys(0, SERVER, t))
+        again = _released(copy, t, given, fleet, Keys(0, SERVER, t))
+        same = plain(release.payload) == plain(again.payload)
+        _expect(same, f"release {t} to follow from the replies, the state and rng alone")
+        for answers, randomness in ((absent, Keys(0, SERVER, t)), (given, SystemKeys())):
+            other = _released(factory(), t, answers, fleet, randomness)
+            _expect(
+                _form(other.payload) == _form(release.payload),
+                f"release {t} to have one form whoever answers, got {_form(other.payload)} "
+                f"and {_form(release.payload)}",
+            )
+        copy = factory()
+        copy.restore(original.state())
+
+
+def _released(
+    aggregator: Aggregator, t: int, replies: Replies, fleet: Any, randomness: Keys | SystemKeys
+) -> Release:
+    release = aggregator.aggregate(t, replies, fleet, randomness)
+    cost = aggregator.cost(t)
+    _expect(release.event == cost, f"release {t} to cost {cost} as announced, got {release.event}")
+    return release
+
+
+def _form(payload: Payload | None) -> Any:
+    return None if payload is None else {n: np.asarray(a).shape for n, a in payload.items()}
+
+
+def _expect(condition: bool, expected: str) -> None:
+    if not condition:
+        raise ConformanceError(f"expected {expected}")

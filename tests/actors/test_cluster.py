@@ -1,0 +1,132 @@
+"""Connecting to Ray, and leaving everything as it was found."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from processes import HERE, PATIENCE, start_fedsim, write_config
+
+import fedsim
+from fedsim.actors.cluster import cluster
+from fedsim.errors import ResourceError
+
+TWO_RUNS = """
+import os, signal, sys
+import fedsim
+config = {
+    "name": "bowl", "scenario": {"name": "workloads:Bowl", "agents": 9},
+    "method": {"name": "random-search"},
+    "rounds": 2, "backend": "ray",
+}
+def state():
+    return os.getpgrp(), signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+before = state()
+# Ray warns of more than eight starting workers on a machine of two CPUs.
+for name, spread in (("first", {"agents_per_actor": 1}), ("second", {})):
+    fedsim.run({**config, **spread}, out=f"{sys.argv[1]}/{name}")
+    import ray
+    assert not ray.is_initialized()
+    assert state() == before
+"""
+
+
+def test_two_runs_in_one_process_leave_no_trace(tmp_path: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    (tmp_path / "home").mkdir()
+    run = subprocess.run(
+        [sys.executable, "-c", TWO_RUNS, str(tmp_path)],
+        cwd=HERE,
+        env={**environment, "HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    first, second = (tmp_path / n / "seed-0" / "journal.jsonl" for n in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+class TestExistingClusters:
+    def test_the_callers_connection_is_left_alone(
+        self, ray_cluster: str, bowl: dict[str, Any], tmp_path: Path
+    ) -> None:
+        ref = ray.put("the caller's")
+        fedsim.run({**bowl, "rounds": 1, "backend": "ray"}, out=tmp_path / "run")
+        assert ray.is_initialized()
+        assert ray.get_runtime_context().gcs_address == ray_cluster
+        assert ray.get(ref) == "the caller's"
+
+    def test_an_address_is_joined_and_left(
+        self, ray_cluster: str, bowl: dict[str, Any], tmp_path: Path
+    ) -> None:
+        path = write_config({**bowl, "rounds": 1}, tmp_path)
+        arguments = ("run", path, "--address", ray_cluster, "--out", str(tmp_path / "run"))
+        with start_fedsim(*arguments) as driver:
+            _, errors = driver.communicate(timeout=PATIENCE)
+        assert (driver.returncode, errors) == (0, "")
+        assert ray.get(ray.put(1)) == 1  # the cluster lives on
+
+
+class TestUnreachable:
+    @pytest.mark.parametrize(
+        ("address", "words"),
+        [
+            ("127.0.0.1:1", "127.0.0.1:1 cannot be reached"),
+            ("no-such-host.invalid:6379", "no-such-host.invalid:6379 cannot be reached"),
+            ("somewhere", "expected HOST:PORT or auto"),
+            ("ray://head:10001", "Ray Client"),
+            ("head:port", "expected HOST:PORT or auto"),
+        ],
+    )
+    def test_nobody_there(self, monkeypatch: pytest.MonkeyPatch, address: str, words: str) -> None:
+        monkeypatch.setattr(ray, "is_initialized", lambda: False)
+        begin = time.monotonic()
+        with pytest.raises(ResourceError, match=words) as raised, cluster(address, 1, 20.0):
+            pass
+        assert raised.value.exit_code == 4
+        assert time.monotonic() - begin < PATIENCE
+
+    def test_a_port_that_never_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ray, "is_initialized", lambda: False)
+        with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
+            full = [socket.create_connection(listener.getsockname()) for _ in range(2)]
+            address = "{}:{}".format(*listener.getsockname())
+            with pytest.raises(ResourceError, match="cannot be reached"), cluster(address, 1, 0.5):
+                pass
+            for connection in full:
+                connection.close()
+
+
+def test_a_plan_that_cannot_fit_is_refused_before_ray_starts(
+    bowl: dict[str, Any], tmp_path: Path
+) -> None:
+    config = {
+        **bowl,
+        "scenario": {"name": "workloads:Bowl", "agents": 100_000},
+        "agents_per_actor": 1,
+        "backend": "ray",
+    }
+    with pytest.raises(ResourceError, match=r"needs about \d+\.\d GB \(100001 actors") as raised:
+        fedsim.run(config, out=tmp_path / "run")
+    assert raised.value.exit_code == 4
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_terminals_group_is_restored() -> None:
+    code = """
+import os, subprocess, sys
+from fedsim.actors.cluster import terminal_and_signals_kept
+group = os.getpgrp()
+assert group != os.getpid()
+with terminal_and_signals_kept():
+    os.setpgrp()
+assert os.getpgrp() == group
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)

@@ -1,0 +1,51 @@
+"""Errors say what to do, and to whom they belong."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from fedsim import errors
+from fedsim.errors import cannot_write, nearest
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("ConfigError", 2),
+        ("MissingDataError", 2),
+        ("RunFolderError", 2),
+        ("RunError", 3),
+        ("ObjectiveError", 3),
+        ("UserCodeError", 3),
+        ("DiskError", 3),
+        ("ResourceError", 4),
+        ("Interrupted", 130),
+    ],
+)
+def test_exit_codes(kind: str, code: int) -> None:
+    assert getattr(errors, kind)("x").exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("bata", "; did you mean 'beta'?"), ("zzz", "; valid names: beta, gamma"), ("", "; valid")],
+)
+def test_nearest(name: str, said: str) -> None:
+    assert nearest(name, ["gamma", "beta"]).startswith(said)
+
+
+def test_nearest_of_nothing_says_nothing() -> None:
+    assert nearest("x", []) == ""
+
+
+def test_what_cannot_be_written_names_the_file_and_the_reason() -> None:
+    path = Path("a/b")
+    denied = cannot_write(path, PermissionError(errno.EACCES, "Permission denied"))
+    assert (str(denied), denied.exit_code) == ("a/b: cannot be written: Permission denied", 2)
+    full = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"))
+    assert full.exit_code == 3
+    assert "`fedsim resume`" in str(full)
+    assert str(cannot_write(path, OSError("odd"))) == "a/b: cannot be written: odd"

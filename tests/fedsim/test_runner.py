@@ -1,0 +1,124 @@
+"""The composition root, from Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.errors import Interrupted, RunFolderError
+from fedsim.jobs import Job, Quiet
+from fedsim.runfolder import locked
+from fedsim.simulation import Progress
+from tests.small import small
+
+
+class Heard(Quiet):
+    """A listener that remembers, and stops the run where it is told to."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.events: list[Any] = []
+        self.stop_at = stop_at
+
+    def planned(self, folder: Path, jobs: Any, plan: str) -> None:
+        self.events.append(("planned", str(folder), len(jobs)))
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        self.events.append((job.label, progress.round))
+        if progress.round == self.stop_at:
+            raise Interrupted("enough")
+
+    def finished(self, job: Job) -> None:
+        self.events.append((job.label, "finished"))
+
+
+def test_a_listener_hears_everything_in_order(here: Path) -> None:
+    heard = Heard()
+    fedsim.run(small(variants={"a": {}, "b": {"rounds": 1}}), listener=heard)
+    a = [("a", 0), ("a", 1), ("a", 2), ("a", "finished")]
+    b = [("b", 0), ("b", 1), ("b", "finished")]
+    assert heard.events == [("planned", "runs/small-1", 2), *a, *b]
+
+
+def test_a_resumed_run_does_only_what_is_left(here: Path) -> None:
+    raw = small(variants={"a": {}, "b": {}}, seeds=[0, 1])
+    whole = fedsim.run(raw)
+    with pytest.raises(Interrupted, match="enough; go on with: fedsim resume runs/small-2"):
+        fedsim.run(raw, listener=Heard(stop_at=1))
+    heard = Heard()
+    again = fedsim.resume("runs/small-2", listener=heard)
+    assert heard.events[:3] == [("planned", "runs/small-2", 4), ("a", 2), ("a", "finished")]
+    digests = [[s["journal_sha256"] for s in run.summaries()] for run in (whole, again)]
+    assert digests[0] == digests[1]
+
+
+def test_a_variant_draws_what_it_draws_alone(here: Path) -> None:
+    """Runs compared on one seed share it; nothing leaks from one into the next."""
+    both = fedsim.run(small(variants={"a": {}, "b": {"method": {"initial_points": 3}}}))
+    alone = fedsim.run(small())
+    first = both.runs[0].folder.journal.read_bytes()
+    assert first == alone.runs[0].folder.journal.read_bytes()
+
+
+def test_the_manifest_says_what_was_run_and_how(here: Path) -> None:
+    run = fedsim.run(small("dp-fts-de"))
+    manifest = json.loads((run.runs[0].folder.path / "manifest.json").read_text())
+    assert manifest["status"] == "done"
+    assert manifest["backend"] == "serial"
+    assert manifest["privacy_noise"] == "seed: simulation, not private"
+    assert manifest["environment"].keys() >= {"python", "numpy", "processor", "fedsim"}
+    assert manifest["warnings"] == []
+    assert manifest["started"] <= manifest["ended"]
+
+
+def test_resuming_elsewhere_warns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Interrupted):
+        fedsim.run(small(), listener=Heard(stop_at=1))
+    monkeypatch.setattr("fedsim.jobs.environment", lambda: {"python": "another"})
+    run = fedsim.resume("runs/small-1")
+    (warning,) = run.runs[0].folder.manifest()["warnings"]
+    assert warning.startswith("resumed in another environment (python differ)")
+
+
+def test_two_processes_never_run_one_folder(here: Path) -> None:
+    fedsim.run(small())
+    with (
+        locked(Path("runs/small-1"), 0),
+        pytest.raises(RunFolderError, match="another process is running"),
+    ):
+        fedsim.resume("runs/small-1")
+
+
+def test_an_unforeseen_error_is_noted_and_shown(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("fedsim.runner.run_serial", fail)
+    with pytest.raises(MemoryError):
+        fedsim.run(small())
+    manifest = json.loads(Path("runs/small-1/seed-0/manifest.json").read_text())
+    assert (manifest["status"], manifest["reason"]) == ("failed", "no room")
+
+
+def test_a_users_scenario_is_found_beside_the_caller(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    module = user_module(
+        """
+        from fedsim.space import Parameter, Space
+        class Mine:
+            space, direction, agents = Space((Parameter("x", 0, 1),)), "minimize", 2
+            def __init__(self, seed: int): self.seed = seed
+            def objective(self, agent): return lambda point, rng: self.seed + point["x"]
+        """
+    )
+    raw = small(seeds=[7])
+    raw["scenario"] = {"name": f"{module}:Mine"}
+    observed = fedsim.run(raw).observations
+    assert observed["y"].between(7, 8).all()

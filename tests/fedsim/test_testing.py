@@ -1,0 +1,235 @@
+"""The conformance suite accepts what is right and says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsim.methods.dp_fts_de import DPFTSDE
+from fedsim.methods.random_search import RandomSearch, SilentServer
+from fedsim.methods.thompson import ThompsonSampling
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
+from fedsim.protocol import Broadcast, Evaluation, Proposal, Release, Reply, Request
+from fedsim.scenarios.synthetic import Synthetic
+from fedsim.testing import ConformanceError, check_aggregator, check_method, check_scenario
+from fedsim.trial import Bowl
+
+COST = SubsampledGaussian(0.5, 1.0, 1.0)
+REPLIES = tuple(Reply(agent, "ok", {"vector": np.full(4, float(agent))}) for agent in range(3))
+
+
+class TestScenarios:
+    @pytest.mark.parametrize(
+        "scenario",
+        [
+            Bowl(),
+            Synthetic(agents=3),
+            Synthetic(agents=1, perturbation=None, mixture=0.5),
+        ],
+    )
+    def test_ours_conform(self, scenario: Any) -> None:
+        check_scenario(scenario)
+
+    @pytest.mark.parametrize(
+        ("objective", "message"),
+        [
+            (lambda point, rng: float("nan"), "expected a finite number"),
+            (lambda point, rng: np.random.default_rng().normal(), "equal values for equal random"),
+            (lambda point, rng: point.update(a=0) or 1.0, "leave its point alone"),
+            (lambda point, rng: Evaluation(0.0, 5.0), "no value better than the optimum 1.0"),
+            (lambda point, rng: 1 / 0, "ZeroDivisionError"),
+        ],
+    )
+    def test_broken_objectives(self, objective: Any, message: str) -> None:
+        class Broken(Bowl):
+            def objective(self, agent: int) -> Any:
+                return objective
+
+            def optimum(self, agent: int) -> float:
+                return 1.0
+
+        with pytest.raises(ConformanceError, match=message):
+            check_scenario(Broken())
+
+    def test_a_direction_that_is_none(self) -> None:
+        class Broken(Bowl):
+            direction = "up"  # type: ignore[assignment]
+
+        with pytest.raises(ConformanceError, match="expected maximize or minimize, got 'up'"):
+            check_scenario(Broken())
+
+
+@dataclass
+class Agent:
+    """A good agent of a bad method, to be spoilt: proposes near its best point so far."""
+
+    spoil: str
+    counter: Any = None
+
+    def __post_init__(self) -> None:
+        self.history: list[Any] = []
+        self.proposed = 0
+
+    def propose(self, step: int, message: Any, rng: Any) -> Any:
+        self.proposed += 1
+        if self.spoil == "nothing":
+            return []
+        if self.spoil == "forgets":  # keeps something that is not in its history
+            return [Proposal(np.full(2, self.proposed / 10), "own")]
+        if self.spoil == "unseeded":
+            return [Proposal(np.random.default_rng().random(2), "own")]
+        if self.spoil == "writes" and message is not None:
+            message.payload["w"][0] = 1.0
+        if self.spoil == "nan":
+            return [Proposal(np.array([np.nan, 0.5]), "own")]
+        best = max(self.history, key=lambda o: o.y).u if self.history else np.full(2, 0.5)
+        return [Proposal(best + 0.1 * rng("jump").normal(size=2), "own")]
+
+    def observe(self, observations: Any) -> None:
+        self.history += observations
+
+    def reply(self, request: Request, rng: Any) -> Any:
+        return {"y": np.array([o.y for o in self.history])}
+
+
+class Server(SilentServer):
+    """Sends a count of rounds; spoilt, it forgets to tell its state, or does nothing."""
+
+    def __init__(self, spoil: str) -> None:
+        self.spoil, self.count = spoil, 0.0
+
+    def round(self, t: int, fleet: Any) -> Any:
+        self.count += 1
+        if self.spoil != "idle":
+            fleet.step(t, Broadcast({"w": np.array([self.count])}), then=Request("y"))
+        return {}
+
+    def state(self) -> Any:
+        return {} if self.spoil == "stateless" else {"count": np.array(self.count)}
+
+    def restore(self, state: Any) -> None:
+        self.count = float(state.get("count", 0.0))
+
+
+class Spoilt:
+    def __init__(self, spoil: str) -> None:
+        self.spoil = spoil
+
+    def agent(self, agent: int) -> Agent:
+        return Agent(self.spoil)
+
+    def server(self) -> Server:
+        return Server(self.spoil)
+
+
+class TestMethods:
+    @pytest.mark.parametrize(
+        "factory",
+        [
+            RandomSearch,
+            ThompsonSampling,
+            lambda context: DPFTSDE(context),
+            lambda context: DPFTSDE(context, dp=None, subregions=1),
+            lambda context: Spoilt(""),
+        ],
+    )
+    def test_ours_conform(self, factory: Any) -> None:
+        check_method(factory, scenario=Bowl(agents=2), rounds=3)
+
+    @pytest.mark.parametrize(
+        ("spoil", "message"),
+        [
+            ("nothing", "expected at least one proposal, got none"),
+            ("nan", "expected proposals of 2 finite unit coordinates"),
+            ("forgets", "made anew from history and state, got .*agent 0"),
+            ("unseeded", "made anew from history and state, got .*agent 0"),
+            ("writes", "read-only"),
+            ("stateless", "made anew from history and state, got .*message"),
+            ("idle", "the server to let agents take steps, got none"),
+        ],
+    )
+    def test_broken_methods(self, spoil: str, message: str) -> None:
+        with pytest.raises(ConformanceError, match=message):
+            check_method(lambda context: Spoilt(spoil))
+
+    def test_what_is_no_method(self) -> None:
+        with pytest.raises(ConformanceError, match="is not a method: it has no agent"):
+            check_method(lambda context: object())  # type: ignore[arg-type,return-value]
+
+
+@dataclass
+class Mean:
+    """An aggregator to be spoilt."""
+
+    spoil: str = ""
+    rounds: int = 0
+
+    def cost(self, t: int) -> Any:
+        return SubsampledGaussian(0.5, 1.0, 1.0 + self.rounds) if self.spoil == "drifts" else COST
+
+    def aggregate(self, t: int, replies: Any, fleet: Any, rng: Any) -> Release:
+        vectors = [r.payload["vector"] for r in replies if r.status == "ok"]
+        if self.spoil == "writes" and vectors:
+            vectors[0][:] = 0
+        self.rounds += 1
+        draw = np.random.default_rng() if self.spoil == "unseeded" else rng("noise")
+        noise = draw.normal(size=len(vectors) if self.spoil == "counts" else 4)
+        shift = self.rounds if self.spoil == "stateful" else 0
+        event = None if self.spoil == "free" else COST
+        if self.spoil == "data" and not vectors:
+            event = replace(COST, sampling_rate=0.0)
+        return Release({"v": noise + shift}, self.cost(t) if self.spoil == "drifts" else event)
+
+    def state(self) -> Any:
+        return {}
+
+    def restore(self, state: Any) -> None:
+        pass
+
+
+class TestAggregators:
+    @pytest.mark.parametrize(
+        "factory",
+        [
+            lambda: SubsampledGaussianMechanism(3, 4, 2, 5.0, 0.5, 1.0),
+            lambda: WeightedAverage(3, 4, 2),
+            Mean,
+        ],
+    )
+    def test_ours_conform(self, factory: Callable[[], Any]) -> None:
+        check_aggregator(factory, REPLIES)
+
+    @pytest.mark.parametrize(
+        ("spoil", "message"),
+        [
+            ("free", "release 0 to cost .* got None"),
+            ("data", "release 0 to cost .* as announced"),
+            ("drifts", "one cost of release 1"),
+            ("unseeded", "release 0 to follow from the replies"),
+            ("stateful", "release 1 to follow from the replies, the state and rng alone"),
+            ("counts", "release 0 to have one form whoever answers"),
+        ],
+    )
+    def test_broken_aggregators(self, spoil: str, message: str) -> None:
+        with pytest.raises(ConformanceError, match=message):
+            check_aggregator(lambda: Mean(spoil), REPLIES)
+
+    def test_replies_must_not_be_changed(self) -> None:
+        with pytest.raises(ValueError, match="read-only"):
+            check_aggregator(lambda: Mean("writes"), REPLIES)
+
+    def test_a_cost_that_changes_by_itself(self) -> None:
+        counter = count()
+
+        class Odd(Mean):
+            def cost(self, t: int) -> Any:
+                return replace(COST, exact_noise_multiplier=1.0 + next(counter))
+
+        with pytest.raises(ConformanceError, match="one cost of release 0"):
+            check_aggregator(Odd, REPLIES)

@@ -1,0 +1,336 @@
+"""What goes wrong, as a user meets it: the message, the exit code, and nothing recorded lost."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim as api
+from fedsim.cli.main import run_command
+from fedsim.journal import read_journal
+from fedsim.yamlfile import format_yaml
+from tests.small import small
+
+Module = Callable[[str], str]
+COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
+
+USERS = """
+    import os, sys, time
+    from pathlib import Path
+    from fedsim.space import Parameter, Space
+
+    class Mine:
+        space, direction = Space((Parameter("x", 0, 1),)), "maximize"
+
+        def __init__(self, agents: int = 2, scale: float = 1.0):
+            self.agents = agents
+
+        def objective(self, agent):
+            calls = []
+
+            def objective(point, rng):
+                calls.append(point)
+                if agent == 1 and len(calls) == 4 and not Path("mended").exists():
+                    {trouble}
+                return point["x"] + rng.normal()
+
+            return objective
+"""
+
+
+def write(raw: dict[str, Any]) -> str:
+    Path("run.yaml").write_text(format_yaml(raw), "utf-8")
+    return "run.yaml"
+
+
+def users_config(module: Module, trouble: str = "pass", **changes: Any) -> dict[str, Any]:
+    raw = small(rounds=3, **changes)
+    raw["scenario"] = {"name": f"{module(USERS.format(trouble=trouble))}:Mine"}
+    return raw
+
+
+class Outcome:
+    """What a command did: its exit code and all of its words."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, " ".join(err.split())
+
+
+@pytest.fixture
+def fedsim(here: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    def call(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        code = run_command(arguments)
+        return Outcome(code, *capsys.readouterr())
+
+    return call
+
+
+def status(folder: str) -> str:
+    (summary,) = api.load(folder).summaries()
+    return str(summary["status"])
+
+
+def lines_of(folder: str = "runs/small-1/seed-0") -> list[Any]:
+    return list(read_journal(Path(folder) / "journal.jsonl"))
+
+
+def uninterrupted() -> str:
+    """Return the journal's digest of the run without the trouble."""
+    Path("mended").touch()
+    return str(api.run("run.yaml", out="reference").summaries()[0]["journal_sha256"])
+
+
+def resumed(folder: str = "runs/small-1") -> str:
+    """Return the journal's digest of a run that goes on after the trouble is mended."""
+    (summary,) = api.resume(folder).summaries()
+    assert summary["status"] == "done"
+    return str(summary["journal_sha256"])
+
+
+class TestMistakes:
+    """Each exits with 2, says what to do, shows no traceback and leaves no folder behind."""
+
+    @pytest.mark.parametrize(
+        ("assignment", "message"),
+        [
+            ("raunds=3", "raunds: unknown key; did you mean 'rounds'?"),
+            ("method.dp.samplingrate=1", "method.dp.samplingrate: unknown key; did you mean 'sam"),
+            ("rounds=many", "rounds: input should be a valid integer"),
+            ("rounds=yes", "rounds: expected a number, got True"),
+            ("rounds=0", "rounds: input should be greater than or equal to 1, got 0"),
+            ("scenario.agents=0", "scenario.agents: expected at least 1, got 0"),
+            ("scenario.noise_variance=.nan", "noise_variance: expected a number, got nan"),
+            ("scenario.noise_variance=.inf", "noise_variance: input should be a finite number"),
+            ("method.dp.noise_multiplier=.inf", "noise_multiplier: expected a finite number above"),
+            ("method.dp.noise_multiplier=.nan", "noise_multiplier: expected a number, got nan"),
+            ("method.dp.sampling_rate=2", "sampling_rate: expected a probability in (0, 1], got 2"),
+            ("method.subregions=9", "subregions: expected 1 to the number of agents (3), got 9"),
+            ("method.dp=null", "method.dp: dp-fts-de needs it, got null"),
+            ("method.own_probability=[bold]", "method.own_probability: input should be a valid"),
+            ("privacy.delta=1", "privacy.delta: input should be less than 1"),
+            ("scenario.name=no.such:Thing", "no module 'no' in the current folder"),
+            ("rounds", "--set: expected key=value, got 'rounds'"),
+        ],
+    )
+    def test_a_setting(self, fedsim: Callable[..., Outcome], assignment: str, message: str) -> None:
+        got = fedsim("run", write(small("dp-fts-de")), "--set", assignment)
+        assert got.code == 2
+        assert got.err.startswith("error: ")
+        assert message in got.err
+        assert "Traceback" not in got.err
+        assert not Path("runs").exists()
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"a: [", "not valid YAML"),
+            (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' stands here twice"),
+            (b"- 1", "expected a mapping of keys, got list"),
+            (b"\x80\x81", "not a text file in UTF-8"),
+            (b"", "expected a mapping of keys, got NoneType"),
+        ],
+    )
+    def test_a_file(self, fedsim: Callable[..., Outcome], content: bytes, message: str) -> None:
+        Path("run.yaml").write_bytes(content)
+        got = fedsim("run", "run.yaml")
+        assert got.code == 2
+        assert f"error: run.yaml: {message}" in got.err
+        assert not Path("runs").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("run", "mising.yaml"), "mising.yaml: neither a file nor a ready configuration"),
+            (("run", "syntetic"), "did you mean 'synthetic'?"),
+            (("run", "."), ".: neither a file nor a ready configuration"),
+            (("run", "--data", "nowhere"), "--data: expected the folder where data sets lie"),
+            (("resume", "nowhere"), "nowhere: not a run folder"),
+            (("show", "nowhere"), "nowhere: not a run folder"),
+            (("plot", "nowhere"), "nowhere: not a run folder"),
+        ],
+    )
+    def test_something_missing(
+        self, fedsim: Callable[..., Outcome], arguments: tuple[str, ...], message: str
+    ) -> None:
+        got = fedsim(*arguments)
+        assert got.code == 2
+        assert message in got.err
+        assert "Traceback" not in got.err
+
+    def test_an_existing_out(self, fedsim: Callable[..., Outcome]) -> None:
+        Path("there").mkdir()
+        got = fedsim("run", write(small()), "--out", "there")
+        assert (got.code, list(Path("there").iterdir())) == (2, [])
+        assert "--out: there exists already; choose a new folder, or `fedsim resume th" in got.err
+
+    def test_a_folder_that_cannot_be_written(self, fedsim: Callable[..., Outcome]) -> None:
+        Path("runs").write_text("a file is in the way")
+        got = fedsim("run", write(small()))
+        assert (got.code, got.err) == (2, "error: runs: cannot be written: File exists")
+        got = fedsim("run", "run.yaml", "--out", "runs/inside")
+        assert got.code == 2
+        assert "error: runs/inside: cannot be written: Not a directory" in got.err
+
+    def test_more_memory_than_there_is(self, fedsim: Callable[..., Outcome]) -> None:
+        pytest.importorskip("ray")
+        many = ("--set", "scenario.agents=1000000", "--agents-per-actor", "1")
+        got = fedsim("run", write(small()), "--backend", "ray", *many)
+        assert got.code == 4
+        assert "GB" in got.err
+        assert not Path("runs").exists()
+
+
+class TestUsersCode:
+    @pytest.mark.parametrize(
+        ("trouble", "message", "shown"),
+        [
+            (
+                "return float('nan')",
+                "the objective returned nan (agent 1, round 2, point {'x': ",
+                0,
+            ),
+            (
+                "return float('inf')",
+                "the objective returned inf (agent 1, round 2, point {'x': ",
+                0,
+            ),
+            ("return None", "the objective returned NoneType (agent 1, round 2", 0),
+            ("raise KeyError('[red]x')", "the objective raised KeyError (agent 1, round 2", 1),
+            ("sys.exit(0)", "the objective called exit (agent 1, round 2", 1),
+            ("time.sleep(2)", "the objective did not return within 0.4 s (agent 1, round 2", 1),
+        ],
+    )
+    def test_an_objective_that_fails_costs_nothing_that_was_recorded(
+        self,
+        fedsim: Callable[..., Outcome],
+        user_module: Module,
+        trouble: str,
+        message: str,
+        shown: bool,
+    ) -> None:
+        raw = users_config(user_module, trouble, deadlines={"evaluation": 0.4})
+        got = fedsim("run", write(raw))
+        assert got.code == 3
+        assert message in got.err
+        assert (f"{trouble}" in got.err) == shown
+        assert "fedsim/agents.py" not in got.err
+        assert [line["t"] for line in lines_of()] == [0, 1]
+        assert status("runs/small-1") == "failed"
+        expected = uninterrupted()
+        assert resumed() == expected
+
+    @pytest.mark.parametrize("statement", ["import nothing_like_it", "1 / 0", "sys.exit('bye')"])
+    def test_a_module_that_cannot_be_imported_shows_its_own_traceback(
+        self, fedsim: Callable[..., Outcome], user_module: Module, statement: str
+    ) -> None:
+        raw = small()
+        raw["scenario"] = {"name": user_module(f"import sys\n{statement}\n") + ":Mine"}
+        got = fedsim("run", write(raw))
+        assert got.code == 3
+        assert statement in got.err
+        assert "imports.py" not in got.err
+        assert not Path("runs").exists()
+
+    def test_a_typo_in_its_settings_shows_the_nearest(
+        self, fedsim: Callable[..., Outcome], user_module: Module
+    ) -> None:
+        got = fedsim("run", write(users_config(user_module)), "--set", "scenario.scael=2")
+        assert got.code == 2
+        assert "scenario.scael: unknown key; did you mean 'scale'?" in got.err
+
+
+class TestDisk:
+    def test_a_full_disk_while_it_runs(self, fedsim: Callable[..., Outcome]) -> None:
+        """No file may grow beyond a few hundred bytes: the journal is the first to hit it."""
+        write(small(rounds=6))
+        expected = uninterrupted()
+        size = (Path("reference/seed-0/journal.jsonl")).stat().st_size
+        limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size // 2},) * 2);"
+        code = COMMAND[2].replace("; main()", f"; {limit} main()")
+        command = [sys.executable, "-c", code, "run", "run.yaml"]
+        got = subprocess.run(command, capture_output=True, text=True, check=False)
+        words = " ".join(got.stderr.split())
+        assert got.returncode == 3, words
+        assert "cannot be written: File too large; what was recorded is kept: make room" in words
+        assert "Traceback" not in words
+        assert 0 < len(lines_of()) < 7
+        assert resumed() == expected
+
+    @pytest.mark.parametrize("name", ["timings.jsonl", "checkpoint.npz", "observations.parquet"])
+    def test_a_file_that_cannot_be_written(self, fedsim: Callable[..., Outcome], name: str) -> None:
+        """Not blamed on the method, and mended by making it writable."""
+        write(small())
+        expected = uninterrupted()
+        folder = Path("blocked/seed-0")
+        blocked = folder / ("state" if name.endswith("npz") else "") / name
+        got = run_with(fedsim, blocked)
+        assert got.code in (2, 3)
+        assert "Is a directory" in got.err or "cannot be written" in got.err
+        assert "method" not in got.err
+        blocked.rmdir()
+        assert resumed("blocked") == expected
+
+
+def run_with(fedsim: Callable[..., Outcome], blocked: Path) -> Outcome:
+    """Run into ``blocked/`` with a folder where a file should be written."""
+    from fedsim.runfolder import RunFolder
+
+    create = RunFolder.create
+
+    def create_and_block(self: RunFolder, config: Any) -> None:
+        create(self, config)
+        blocked.mkdir()
+
+    RunFolder.create = create_and_block  # type: ignore[method-assign]
+    try:
+        return fedsim("run", "run.yaml", "--out", "blocked")
+    finally:
+        RunFolder.create = create  # type: ignore[method-assign]
+
+
+def started(journal: Path, lines: int) -> None:
+    """Wait until a journal has so many lines, for half a minute at most."""
+    for _ in range(600):
+        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
+            return
+        time.sleep(0.05)
+    pytest.fail("the run did not start")
+
+
+class TestKilled:
+    def test_ctrl_c_says_how_to_go_on(
+        self, fedsim: Callable[..., Outcome], user_module: Module
+    ) -> None:
+        write(users_config(user_module, "time.sleep(2)"))
+        command = [*COMMAND, "run", "run.yaml", "--out", "my run"]
+        with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+            started(Path("my run/seed-0/journal.jsonl"), 3)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert "stopped by Ctrl-C; go on with: fedsim resume 'my run'" in " ".join(err.split())
+        assert "Traceback" not in err
+        assert lines_of("my run/seed-0")
+        assert status("my run") == "interrupted"
+        expected = uninterrupted()
+        assert resumed("my run") == expected
+
+    def test_kill_9(self, fedsim: Callable[..., Outcome], user_module: Module) -> None:
+        write(users_config(user_module, "time.sleep(60)"))
+        with subprocess.Popen([*COMMAND, "run", "run.yaml"], stdout=-1, stderr=-1) as process:
+            started(Path("runs/small-1/seed-0/journal.jsonl"), 3)
+            busy = fedsim("resume", "runs/small-1")
+            assert (busy.code, "another process is running" in busy.err) == (2, True)
+            process.kill()
+        assert len(lines_of()) == 2
+        assert status("runs/small-1") == "running"
+        expected = uninterrupted()
+        assert resumed() == expected
