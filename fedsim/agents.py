@@ -215,22 +215,25 @@ class AgentGroup:
         self, call: Call, task: Task, points: Sequence[Proposal], keys: Keys
     ) -> tuple[tuple[Recorded, ...], float]:
         objective = self._objective(task.agent)
-        records, start = [], time.thread_time()
+        records, seconds = [], 0.0
         for index, proposal in enumerate(points):
             self._check_stopped(call)
             point = self._scenario.space.to_point(proposal.u)
             self.evaluating = Evaluating(task.agent, call.t, str(point), time.monotonic())
+            where = f"agent {task.agent}, round {call.t}, point {point}"
+            rng = keys("objective", index)
+            start = time.thread_time()
             try:
-                where = f"agent {task.agent}, round {call.t}, point {point}"
-                value = evaluate(objective, point, keys("objective", index), where)
+                value = evaluate(objective, point, rng, where)
             finally:
                 self.evaluating = None
+            seconds += time.thread_time() - start
             u = tuple(proposal.u.tolist())
             record = Recorded(
                 task.agent, task.step, index, u, value.y, value.noiseless, proposal.source
             )
             records.append(record)
-        return tuple(records), time.thread_time() - start
+        return tuple(records), seconds
 
     def _check_stopped(self, call: Call) -> None:
         if self._stopped():

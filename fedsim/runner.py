@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.agents import AgentGroup
-from fedsim.build import build_scenario
+from fedsim.build import build_method, build_scenario
 from fedsim.config import (
     Config,
     apply_overrides,
@@ -25,10 +25,12 @@ from fedsim.config import (
     run_spec,
 )
 from fedsim.errors import ConfigError, Interrupted, RunFolderError
+from fedsim.imports import user_code
 from fedsim.jobs import Job as Job
 from fedsim.jobs import Keeper, Listener, Quiet
 from fedsim.privacy.budget import Budget
-from fedsim.protocol import Scenario
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.protocol import Method, Scenario
 from fedsim.runfolder import (
     locked,
     new_run_folder,
@@ -173,7 +175,22 @@ def check(prepared: Prepared) -> None:
     """
     for curve in prepared.curves.values():
         spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)
-        AgentGroup(spec).prepare(0)
+        scenario = build_scenario(spec)
+        method = build_method(spec, scenario)
+        AgentGroup(spec, built=(scenario, method)).prepare(0)
+        if planned_costs(method) and not delta_of(curve, scenario.agents) < 1:
+            raise ConfigError(
+                "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"
+            )
+
+
+def planned_costs(method: Method) -> Sequence[SubsampledGaussian]:
+    """Return what a whole run's releases will cost, as far as the method tells."""
+    if not hasattr(method, "planned_costs"):
+        return ()
+    with user_code("the method failed to tell its planned costs"):
+        costs: Sequence[SubsampledGaussian] = method.planned_costs()
+    return costs
 
 
 def make_jobs(prepared: Prepared, folder: Path) -> list[Job]:

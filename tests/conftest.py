@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine is doing: no deadlines.
+settings.register_profile("fedsim", deadline=None)
+settings.load_profile("fedsim")
 
 _NUMBERS = itertools.count()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,10 +15,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsim.config import delta_of
-from fedsim.privacy.accountants import AccountantName, make_accountant, privacy_loss
+from fedsim.config import PrivacyConfig, delta_of
+from fedsim.privacy.ledger import Ledger
 from fedsim.runner import Job
 from fedsim.simulation import Progress as RunProgress
+
+if TYPE_CHECKING:
+    from fedsim.privacy.accountants import Accountant
 
 
 class LiveDisplay:
@@ -30,8 +33,6 @@ class LiveDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        names: tuple[AccountantName, ...] = ("pld", "rdp", "moments")
-        self._accountants = {name: make_accountant(name) for name in names}
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=16),
@@ -41,6 +42,7 @@ class LiveDisplay:
             console=console,
             refresh_per_second=4,
         )
+        self._accountants: dict[str, Accountant] = {}
         self._tasks: dict[Path, TaskID] = {}
         self._rounds: dict[Path, int] = {}
 
@@ -76,11 +78,19 @@ class LiveDisplay:
         if progress.spent.releases:
             privacy = job.config.privacy
             delta = delta_of(job.config, progress.agents)
-            accountant = self._accountants[privacy.accountant]
-            spent = privacy_loss(progress.spent, delta, accountant, privacy.accounting).epsilon
-            note += f", ε {spent:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
+            note += f", ε {self._epsilon(progress.spent, delta, privacy):.2f}"
+            note += f" of {privacy.budget:g}" if privacy.budget else ""
         note += f", {progress.agents} agents"  # all alive: a dead host is repaired
         self._bars.update(self._tasks[key], completed=progress.round, note=note)
+
+    def _epsilon(self, spent: Ledger, delta: float, privacy: PrivacyConfig) -> float:
+        # Imported here: scipy's optimisers take long to load, and --help needs none.
+        from fedsim.privacy.accountants import make_accountant, privacy_loss
+
+        name = privacy.accountant
+        if name not in self._accountants:
+            self._accountants[name] = make_accountant(name)
+        return privacy_loss(spent, delta, self._accountants[name], privacy.accounting).epsilon
 
     def finished(self, job: Job) -> None:
         """Fill a job's bar."""

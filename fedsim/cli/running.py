@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
 from fedsim.config import delta_of
-from fedsim.runner import Prepared, check, choose_backend, prepare
+from fedsim.runner import Prepared, check, choose_backend, planned_costs, prepare
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
 from fedsim.yamlfile import format_yaml
@@ -142,6 +142,4 @@ def _planned_epsilon(prepared: Prepared, label: str) -> dict[str, Any]:
     spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)
     scenario = build_scenario(spec)
     method = build_method(spec, scenario)
-    if not hasattr(method, "planned_costs"):
-        return {}
-    return epsilons(method.planned_costs(), delta_of(curve, scenario.agents))
+    return epsilons(planned_costs(method), delta_of(curve, scenario.agents))

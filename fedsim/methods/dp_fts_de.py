@@ -29,19 +29,15 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import numpy as np
-
-from fedsim.acquisition import Piece, maximize, whole_cube
+from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError
-from fedsim.features.rff import FeatureFunction, RandomFeatures, draw_features
-from fedsim.kernels import Kernel
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, Memo, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.messages import FederatedWork, MessageSettings
+from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
 from fedsim.methods.random_search import check_initial_points, initial_design
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
@@ -62,44 +58,10 @@ from fedsim.protocol import (
     ServerProgram,
     State,
 )
-from fedsim.rng import SERVER, Keys, rng
-from fedsim.space import Array, Box, Space
-from fedsim.surrogates.linear import linear_posterior
+from fedsim.rng import Keys
+from fedsim.space import Box, Space
 
 POSTERIOR_MESSAGE = Request("posterior-message")
-
-
-@dataclass(frozen=True, slots=True)
-class MessageSettings:
-    """What agents send: a vector of weights of the shared random features.
-
-    Attributes:
-        kind: ``sample`` of the posterior, as in the paper, or its ``mean``.
-        center: public constant that outputs are centred by; larger-is-better units.
-        features: the number of random features M, at least 1.
-        kernel: family of the shared kernel.
-        length_scale: of the shared kernel, in unit-cube coordinates; public.
-        noise_variance: the regularisation lambda, above 0; public.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    kind: Literal["sample", "mean"] = "sample"
-    center: float = 0.0
-    features: int = 100
-    kernel: Literal["squared_exponential", "matern52"] = "squared_exponential"
-    length_scale: float = 0.1
-    noise_variance: float = 1e-2
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.center):
-            raise ConfigError(f"method.message.center: expected a number, got {self.center}")
-        if not self.features >= 1:
-            raise ConfigError(f"method.message.features: expected at least 1, got {self.features}")
-        for name in ("length_scale", "noise_variance"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ConfigError(f"method.message.{name}: expected a number above 0, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +114,9 @@ class DPFTSDE:
         own_probability: str | float = "1 - 1/sqrt(t)",
         share_until: int | None = None,
         message: MessageSettings = MessageSettings(),
-        weights: WeightSchedule = WeightSchedule(),  # noqa: B008
+        weights: WeightSchedule = WeightSchedule(),
         dp: PrivacySettings | None = PrivacySettings(),
-        surrogate: LocalModelSettings = LocalModelSettings(),  # noqa: B008
+        surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         if not 1 <= subregions <= context.agents:
             raise ConfigError(
@@ -196,79 +158,19 @@ class DPFTSDE:
         regions, dp = len(self._work.boxes), self._dp
         if dp is None:
             return WeightedAverage(agents, features, regions, self._weights)
-        return SubsampledGaussianMechanism(
-            agents,
-            features,
-            regions,
-            dp.clipping_norm,
-            dp.sampling_rate,
-            dp.noise_multiplier,
-            self._weights,
-            dp.noise_only,
-        )
-
-
-class FederatedWork:
-    """What the agents of one process share: public features and what follows from them.
-
-    Args:
-        context: the federation.
-        settings: of the messages.
-        subregions: P.
-        surrogate: of the agents' own models, for the number of candidates.
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        settings: MessageSettings,
-        subregions: int,
-        surrogate: LocalModelSettings,
-    ) -> None:
-        kernel = Kernel(settings.kernel, (settings.length_scale,), 1.0)
-        generator = rng(context.seed, "random-features", SERVER, 0)
-        dimension = context.space.dimension
-        self.settings = settings
-        self.shared = SharedWork(context.space)
-        self.boxes: tuple[Box, ...] = context.space.subregions(subregions)
-        self.features: RandomFeatures = draw_features(
-            kernel, dimension, settings.features, generator
-        )
-        self._surrogate = surrogate
-        self._maximisers = Memo(4)
-
-    def message(self, inputs: Array, outputs: Array, generator: np.random.Generator) -> Array:
-        """Return an agent's vector omega_n,t, shape (M,); Eq. (2)."""
-        centred = outputs - self.settings.center
-        posterior = linear_posterior(
-            self.features.matrix(inputs), centred, self.settings.noise_variance
-        )
-        return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
-
-    def maximiser(self, vectors: Array, keys: Keys) -> Array:
-        """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.
-
-        All agents of a round have the same vectors and candidates, so that the first one's
-        result serves the others of its process.
-
-        Args:
-            vectors: omega^(1..P), shape (P, M).
-            keys: the agent's; only seed and step matter.
-        """
-        return self._maximisers.get(
-            (keys.seed, keys.step, vectors.tobytes()), lambda: self._maximise(vectors, keys)
-        )
-
-    def _maximise(self, vectors: Array, keys: Keys) -> Array:
-        space = self.shared.space
-        candidates = self.shared.candidates(keys, self._surrogate.candidates)
-        pieces = tuple(
-            Piece(box, FeatureFunction(self.features, vector))
-            for box, vector in zip(self.boxes, vectors, strict=True)
-        )
-        on_grid = space.grid is not None
-        u, _ = maximize(pieces, candidates, starts=0 if on_grid else self._surrogate.starts)
-        return space.snap(u)
+        try:
+            return SubsampledGaussianMechanism(
+                agents,
+                features,
+                regions,
+                dp.clipping_norm,
+                dp.sampling_rate,
+                dp.noise_multiplier,
+                self._weights,
+                dp.noise_only,
+            )
+        except ConfigError as error:
+            raise ConfigError(f"method.dp.{error}") from None
 
 
 class _FederatedAgent:
@@ -336,52 +238,3 @@ class _FederatedServer:
 
     def restore(self, state: State) -> None:
         self._message = Broadcast(dict(state)) if state else None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnProbability:
-    """p_t: the probability that query t = 1, 2, ... comes from the agent's own model.
-
-    Attributes:
-        exponent: of p_t = 1 - t^-exponent, or None for the constant.
-        constant: p_t if there is no exponent.
-    """
-
-    exponent: float | None
-    constant: float = 0.0
-
-    def __call__(self, t: int) -> float:
-        """Return p_t, in [0, 1]."""
-        return self.constant if self.exponent is None else 1.0 - float(t) ** -self.exponent
-
-
-_POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
-
-
-def own_probability_schedule(text: str | float) -> OwnProbability:
-    """Return p_t from what a configuration says: a constant, or ``1 - 1/t^e``.
-
-    Raises:
-        ConfigError: if it is neither.
-    """
-    expected = (
-        "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, or a constant "
-        f"in [0, 1], got {text!r}"
-    )
-    if isinstance(text, str):
-        compact = text.replace(" ", "")
-        if compact == "1-1/sqrt(t)":
-            return OwnProbability(0.5)
-        match = _POWER.fullmatch(compact)
-        if match:
-            exponent = float(match[1] or 1.0)
-            if not 0 < exponent < math.inf:
-                raise ConfigError(f"method.own_probability: {expected}")
-            return OwnProbability(exponent)
-        try:
-            text = float(compact)
-        except ValueError:
-            raise ConfigError(f"method.own_probability: {expected}") from None
-    if not 0 <= text <= 1:
-        raise ConfigError(f"method.own_probability: {expected}")
-    return OwnProbability(None, float(text))

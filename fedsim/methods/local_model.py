@@ -72,20 +72,26 @@ class LocalModelSettings:
         for name in ("length_scale", "variance", "noise_variance"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
-                raise ConfigError(f"surrogate: {name}: expected a number above 0, got {value}")
+                raise ConfigError(
+                    f"method.surrogate.{name}: expected a number above 0, got {value}"
+                )
         if not 0 <= self.beta < math.inf:
-            raise ConfigError(f"surrogate: beta: expected a number of at least 0, got {self.beta}")
+            raise ConfigError(
+                f"method.surrogate.beta: expected a number of at least 0, got {self.beta}"
+            )
         if not self.fit_every >= 0:
             raise ConfigError(
-                f"surrogate: fit_every: expected a number of observations, or 0 for no fits, "
+                f"method.surrogate.fit_every: expected a number of observations, or 0 for no fits, "
                 f"got {self.fit_every}"
             )
         for name in ("candidates", "starts", "path_features"):
             value = getattr(self, name)
             if not value >= 1:
-                raise ConfigError(f"surrogate: {name}: expected at least 1, got {value}")
+                raise ConfigError(f"method.surrogate.{name}: expected at least 1, got {value}")
         if self.mean not in ("zero", "observed"):
-            raise ConfigError(f"surrogate: mean: expected 'zero' or 'observed', got {self.mean!r}")
+            raise ConfigError(
+                f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
+            )
         Kernel(self.kernel, (self.length_scale,), self.variance)  # checks the family
 
 

@@ -103,7 +103,7 @@ def check_initial_points(count: int) -> int:
         ConfigError: if it is below 1.
     """
     if not count >= 1:
-        raise ConfigError(f"method: initial_points: expected at least 1, got {count}")
+        raise ConfigError(f"method.initial_points: expected at least 1, got {count}")
     return count
 
 

@@ -49,7 +49,7 @@ class ThompsonSampling:
         context: Context,
         *,
         initial_points: int = 10,
-        surrogate: LocalModelSettings = LocalModelSettings(),  # noqa: B008 - frozen
+        surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         self._space = context.space
         self._initial_points = check_initial_points(initial_points)

@@ -10,8 +10,6 @@ import math
 from functools import lru_cache
 from typing import Any, Literal
 
-from scipy.optimize import brentq
-
 from fedsim.privacy.ledger import Component
 from fedsim.privacy.renyi import MomentsAccountant
 
@@ -92,6 +90,7 @@ def _epsilon(distribution: Any, delta: float, bound: float) -> float:
 
     dp-accounting's own inversion walks over the grid in Python; a few sums over it are faster.
     """
+    from scipy.optimize import brentq  # takes long to load
 
     def excess(epsilon: float) -> float:
         return math.log(max(distribution.get_delta_for_epsilon(epsilon), 1e-300) / delta)

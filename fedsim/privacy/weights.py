@@ -59,13 +59,17 @@ class WeightSchedule:
 
     def __post_init__(self) -> None:
         if self.scheme not in ("softmax", "uniform"):
-            raise ConfigError(f"scheme: expected softmax or uniform, got {self.scheme!r}")
+            raise ConfigError(
+                f"method.weights.scheme: expected softmax or uniform, got {self.scheme!r}"
+            )
         if not 0 <= self.a < math.inf:
-            raise ConfigError(f"a: expected a finite number of at least 0, got {self.a}")
+            raise ConfigError(
+                f"method.weights.a: expected a finite number of at least 0, got {self.a}"
+            )
         for name in ("hold", "decay"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(
-                    f"{name}: expected a number of releases of at least 0, "
+                    f"method.weights.{name}: expected a number of releases of at least 0, "
                     f"got {getattr(self, name)}"
                 )
 

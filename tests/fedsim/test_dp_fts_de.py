@@ -10,14 +10,10 @@ import fedsim
 from fedsim.analysis import Run
 from fedsim.errors import ConfigError
 from fedsim.journal import observations, read_journal
-from fedsim.methods.dp_fts_de import (
-    DPFTSDE,
-    FederatedWork,
-    MessageSettings,
-    PrivacySettings,
-    own_probability_schedule,
-)
+from fedsim.methods.dp_fts_de import DPFTSDE, PrivacySettings
 from fedsim.methods.local_model import LocalModelSettings
+from fedsim.methods.messages import FederatedWork, MessageSettings
+from fedsim.methods.own_probability import own_probability_schedule
 from fedsim.protocol import Broadcast, Context, Observation
 from fedsim.rng import Keys
 from fedsim.space import Array, Parameter, Space

@@ -82,7 +82,7 @@ def test_rows_sum_to_one_whatever_the_emphasis(agents: int, regions: int, t: int
     ],
 )
 def test_bad_settings_are_named(settings_: dict[str, float], name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^{name}"):
+    with pytest.raises(ConfigError, match=rf"^method.weights.{name}"):
         WeightSchedule(**settings_)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"^scheme"):
+    with pytest.raises(ConfigError, match=r"^method.weights.scheme"):
         WeightSchedule(scheme="linear")  # type: ignore[arg-type]

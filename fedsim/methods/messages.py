@@ -1,0 +1,119 @@
+"""The messages of federated Thompson sampling: weights of random features that all agents share.
+
+Papers: FTS (NeurIPS 2020), Sec. 2 and Appendix A; DP-FTS-DE (NeurIPS 2021), Eq. (2) and Alg. 2,
+lines 8 and 10. For the notation and the deviations see :mod:`fedsim.methods.dp_fts_de`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.acquisition import Piece, maximize
+from fedsim.errors import ConfigError
+from fedsim.features.rff import FeatureFunction, RandomFeatures, draw_features
+from fedsim.kernels import Kernel
+from fedsim.methods.local_model import LocalModelSettings, Memo, SharedWork
+from fedsim.protocol import Context
+from fedsim.rng import SERVER, Keys, rng
+from fedsim.space import Array, Box
+from fedsim.surrogates.linear import linear_posterior
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSettings:
+    """What agents send: a vector of weights of the shared random features.
+
+    Attributes:
+        kind: ``sample`` of the posterior, as in the paper, or its ``mean``.
+        center: public constant that outputs are centred by; larger-is-better units.
+        features: the number of random features M, at least 1.
+        kernel: family of the shared kernel.
+        length_scale: of the shared kernel, in unit-cube coordinates; public.
+        noise_variance: the regularisation lambda, above 0; public.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    kind: Literal["sample", "mean"] = "sample"
+    center: float = 0.0
+    features: int = 100
+    kernel: Literal["squared_exponential", "matern52"] = "squared_exponential"
+    length_scale: float = 0.1
+    noise_variance: float = 1e-2
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.center):
+            raise ConfigError(f"method.message.center: expected a number, got {self.center}")
+        if not self.features >= 1:
+            raise ConfigError(f"method.message.features: expected at least 1, got {self.features}")
+        for name in ("length_scale", "noise_variance"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ConfigError(f"method.message.{name}: expected a number above 0, got {value}")
+
+
+class FederatedWork:
+    """What the agents of one process share: public features and what follows from them.
+
+    Args:
+        context: the federation.
+        settings: of the messages.
+        subregions: P.
+        surrogate: of the agents' own models, for the number of candidates.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        settings: MessageSettings,
+        subregions: int,
+        surrogate: LocalModelSettings,
+    ) -> None:
+        kernel = Kernel(settings.kernel, (settings.length_scale,), 1.0)
+        generator = rng(context.seed, "random-features", SERVER, 0)
+        dimension = context.space.dimension
+        self.settings = settings
+        self.shared = SharedWork(context.space)
+        self.boxes: tuple[Box, ...] = context.space.subregions(subregions)
+        self.features: RandomFeatures = draw_features(
+            kernel, dimension, settings.features, generator
+        )
+        self._surrogate = surrogate
+        self._maximisers = Memo(4)
+
+    def message(self, inputs: Array, outputs: Array, generator: np.random.Generator) -> Array:
+        """Return an agent's vector omega_n,t, shape (M,); Eq. (2)."""
+        centred = outputs - self.settings.center
+        posterior = linear_posterior(
+            self.features.matrix(inputs), centred, self.settings.noise_variance
+        )
+        return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
+
+    def maximiser(self, vectors: Array, keys: Keys) -> Array:
+        """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.
+
+        All agents of a round have the same vectors and candidates, so that the first one's
+        result serves the others of its process.
+
+        Args:
+            vectors: omega^(1..P), shape (P, M).
+            keys: the agent's; only seed and step matter.
+        """
+        return self._maximisers.get(
+            (keys.seed, keys.step, vectors.tobytes()), lambda: self._maximise(vectors, keys)
+        )
+
+    def _maximise(self, vectors: Array, keys: Keys) -> Array:
+        space = self.shared.space
+        candidates = self.shared.candidates(keys, self._surrogate.candidates)
+        pieces = tuple(
+            Piece(box, FeatureFunction(self.features, vector))
+            for box, vector in zip(self.boxes, vectors, strict=True)
+        )
+        on_grid = space.grid is not None
+        u, _ = maximize(pieces, candidates, starts=0 if on_grid else self._surrogate.starts)
+        return space.snap(u)
