@@ -207,6 +207,40 @@ class TestOthers:
         assert "--out" in fedsim("plot", "runs/small-1", "--out", "x.nope", code=2)[1]
 
 
+class TestCompare:
+    @pytest.fixture
+    def ran(self, fedsim: Command) -> None:
+        variants = {"a": {}, "b [b]": {"method": {"initial_points": 5}}}
+        fedsim("run", write(small(variants=variants, seeds=[0, 1, 2])))
+
+    def test_differences_are_paired_on_seeds(self, fedsim: Command, ran: None) -> None:
+        shown = last(fedsim("compare", "runs/small-1", "--rounds", "1-3", "--json")[0])
+        assert (shown["rounds"], shown["baseline"]) == ([1, 3], "a")
+        rounds = api.load("runs/small-1").rounds
+        means = rounds[rounds["round"].between(1, 3)].groupby(["variant", "seed"])
+        scores = means["mean_simple_regret"].mean()
+        gains = scores["a"] - scores["b [b]"]
+        (a, b) = shown["variants"]
+        assert (a["gain"], a["seeds"]) == (0.0, 3)
+        assert b["mean"] == pytest.approx(scores["b [b]"].mean())
+        assert b["gain"] == pytest.approx(gains.mean())
+        assert b["standard_error"] == pytest.approx(gains.sem())
+
+    def test_the_table(self, fedsim: Command, ran: None) -> None:
+        out, _ = fedsim("compare", "runs/small-1", "--baseline", "b [b]")
+        assert "mean of rounds 1 to" in out
+        assert "better than b [b] by" in out
+        assert out.count("±") == 1
+
+    def test_mistakes_are_explained(self, fedsim: Command, ran: None) -> None:
+        for arguments, message in (
+            (("--baseline", "c"), "unknown variant 'c'"),
+            (("--rounds", "x"), "expected e.g. 5-20"),
+            (("--rounds", "90-99"), "expected some of 0 to"),
+        ):
+            assert message in fedsim("compare", "runs/small-1", *arguments, code=2)[1]
+
+
 class TestEvaluate:
     SVM = ("evaluate", "digits-svm", "--set", "scenario.agents=3", "--json")
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Commands that take minutes are shown whole and tried as a dry run.
-LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy|digits-svm --seeds)")
+LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy)")
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from fedsim.cli import running, showing
+from fedsim.cli import compare, running, showing
 from fedsim.cli.privacy import privacy_app
 from fedsim.errors import FedsimError, Interrupted, ObjectiveError, UserCodeError
 
@@ -33,6 +33,7 @@ app.command("show")(showing.show)
 app.command("init")(showing.init)
 app.command("evaluate")(showing.evaluate)
 app.command("plot")(showing.plot)
+app.command("compare")(compare.compare)
 app.add_typer(privacy_app, name="privacy")
 
 

@@ -1,0 +1,75 @@
+"""``fedsim compare``: the variants of a run against one another, paired on seeds."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedsim.cli.running import JsonOption
+from fedsim.errors import ConfigError, nearest
+
+
+def compare(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run with variants.")],
+    rounds: Annotated[
+        str | None, typer.Option(help="Average the score over these, e.g. 5-20; else all.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The variant to compare with; else the first.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a run's variants: mean score over rounds, and differences paired on seeds."""
+    from fedsim.analysis import load
+    from fedsim.comparison import difference, scores
+
+    run = load(folder)
+    first, last = _bounds(rounds, int(run.rounds["round"].max()))
+    table = scores(run, first, last)
+    variants = [str(name) for name in table.columns]
+    against = baseline if baseline is not None else variants[0]
+    if against not in variants:
+        raise ConfigError(f"--baseline: unknown variant {against!r}{nearest(against, variants)}")
+    found = []
+    for variant in variants:
+        column = table[variant].dropna()
+        gain = difference(run, table, variant, against)
+        found.append({"variant": variant, "mean": float(column.mean()), **asdict(gain)})
+    if as_json:
+        text = json.dumps({"rounds": [first, last], "baseline": against, "variants": found})
+        print(text.replace("NaN", "null"))
+        return
+    metric = run.summaries()[0]["metric"]
+    Console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
+
+
+def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:
+    table = Table(title=title, box=None, pad_edge=False)
+    for name in ("variant", "seeds", "mean"):
+        table.add_column(name, justify="left" if name == "variant" else "right")
+    table.add_column(f"better than {escape(baseline)} by", justify="right")
+    for row in found:
+        error = row["standard_error"]
+        gain = "" if row["variant"] == baseline else f"{row['gain']:+.4f}"
+        if gain and math.isfinite(error):
+            gain += f" ± {error:.4f}"
+        table.add_row(escape(row["variant"]), str(row["seeds"]), f"{row['mean']:.4f}", gain)
+    return table
+
+
+def _bounds(text: str | None, last: int) -> tuple[int, int]:
+    """Return the first and the last round that a text such as 5-20 or 7 names."""
+    if text is None:
+        return 1, last
+    low, _, high = text.partition("-")
+    if not low.isdigit() or not (high or low).isdigit():
+        raise ConfigError(f"--rounds: expected e.g. 5-20, got {text!r}")
+    return int(low), int(high or low)
