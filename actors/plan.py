@@ -11,10 +11,10 @@ from typing import Literal
 from fedsim.errors import ResourceError
 
 # Measured with Ray 2.60 on Linux, as proportional set sizes: an idle host with fedsim, numpy and
-# scipy holds 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 105
+# scipy holds 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
 # MB; a server about the same. What a scenario itself loads comes on top. A private cluster's own
 # processes hold 300 MB. A process costs about 1.5 s of one CPU to start, a cluster about 5 s.
-ACTOR_MEGABYTES = 105
+ACTOR_MEGABYTES = 110
 CLUSTER_MEGABYTES = 300
 ACTOR_CPU_SECONDS = 1.5
 CLUSTER_SECONDS = 5.0

@@ -17,6 +17,7 @@ from fedsim.errors import Interrupted, RunError
 from fedsim.imports import user_code
 from fedsim.journal import Recorded
 from fedsim.objective import evaluate
+from fedsim.payloads import frozen
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -255,23 +256,3 @@ class AgentGroup:
             with user_code(f"{words}: the objective of agent {agent} cannot be built"):
                 self._objectives[agent] = self._scenario.objective(agent)
         return self._objectives[agent]
-
-
-def frozen(payload: Payload, whose: str) -> Payload:
-    """Return read-only copies of a payload's arrays, as they arrive from another process.
-
-    Args:
-        payload: named arrays of numbers.
-        whose: names it in errors.
-
-    Raises:
-        RunError: if something is not an array of numbers.
-    """
-    copies = {}
-    for name, value in payload.items():
-        copy = np.array(value)
-        if copy.dtype.kind not in "biuf":
-            raise RunError(f"{whose}: {name}: expected an array of numbers, got {type(value)}")
-        copy.setflags(write=False)
-        copies[name] = copy
-    return copies

@@ -11,7 +11,8 @@ import pandas as pd
 
 from fedsim.config import NOISE_CONTROL
 from fedsim.errors import RunFolderError
-from fedsim.runfolder import RunFolder, read_yaml
+from fedsim.runfolder import RunFolder
+from fedsim.yamlfile import read_yaml
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,8 @@ def scores(run: Run, first: int, last: int) -> pd.DataFrame:
 
 def difference(run: Run, table: pd.DataFrame, variant: str, baseline: str) -> Difference:
     """Compare two columns of :func:`scores` on the seeds that both have."""
-    regret = run.summaries()[0]["metric"] == "simple regret"
-    lower_is_better = regret or run.summaries()[0]["direction"] == "minimize"
+    summary = run.runs[0].summary()
+    lower_is_better = summary["metric"] == "simple regret" or summary["direction"] == "minimize"
     gains = (table[variant] - table[baseline]).dropna().to_numpy(dtype=float)
     if lower_is_better:
         gains = -gains

@@ -17,9 +17,10 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.build import RunSpec, find, resolve_section, validate
+from fedsim.build import RunSpec, find, resolve_section
 from fedsim.errors import ConfigError, nearest
 from fedsim.runfolder import slugify
+from fedsim.schema import validate
 from fedsim.yamlfile import parse_yaml, read_yaml
 
 DEFAULT = "synthetic"

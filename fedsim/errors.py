@@ -53,11 +53,11 @@ class RunError(FedsimError):
     """The run itself failed."""
 
 
-class ObjectiveError(RunError):
-    """An agent's objective raised, returned a non-finite value or hung.
+class UserCodeError(RunError):
+    """A user's scenario, objective, method or aggregator raised.
 
     Args:
-        summary: one sentence that names the agent, round and point.
+        summary: one sentence that names the class and what was being done.
         user_traceback: the traceback of the user's own code, or an empty string.
     """
 
@@ -70,27 +70,33 @@ class ObjectiveError(RunError):
         return self.summary
 
 
-class UserCodeError(RunError):
-    """A user's scenario, objective, method or aggregator raised outside an evaluation.
+class ObjectiveError(UserCodeError):
+    """An agent's objective raised, returned a non-finite value or hung.
 
-    Args:
-        summary: one sentence that names the class and what was being done.
-        user_traceback: the traceback of the user's own code.
+    The summary names the agent, round and point.
     """
-
-    def __init__(self, summary: str, user_traceback: str = "") -> None:
-        super().__init__(summary, user_traceback)
-        self.summary = summary
-        self.user_traceback = user_traceback
-
-    def __str__(self) -> str:
-        return self.summary
 
 
 class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
     """The run was stopped from outside; what was recorded is kept."""
 
     exit_code = 130
+
+
+def require(valid: bool, name: str, expected: str, got: object) -> None:
+    """Check one setting.
+
+    Args:
+        valid: whether it is right; write ranges positively, so that NaN is not.
+        name: the setting, by its whole path where it comes from a configuration.
+        expected: what would be right.
+        got: what it is.
+
+    Raises:
+        ConfigError: if it is not valid.
+    """
+    if not valid:
+        raise ConfigError(f"{name}: expected {expected}, got {got}")
 
 
 def cannot_write(path: Path, error: OSError) -> RunFolderError:

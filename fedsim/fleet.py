@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.agents import Answer, Call, Task, frozen
+from fedsim.agents import Answer, Call, Task
 from fedsim.errors import RunError, RunFolderError
 from fedsim.journal import LineWriter, Recorded
+from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import (
@@ -209,7 +210,7 @@ class RecordingFleet:
         if self.position.next_recorded("release", t) is None:
             self._write(line)
         seconds = time.perf_counter() - start
-        self._observer("release", t, {"line": line, "seconds": seconds})
+        self._observer("release", t, {"seconds": seconds})
         return release
 
     def _affordable(self, cost: SubsampledGaussian) -> bool:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.journal import Line, Recorded, read_journal
+from fedsim.journal import Line, Recorded, observations, read_journal
 from fedsim.privacy.accountants import (
     NEIGHBOURING_RELATION,
     SAMPLING,
+    STRICT_DELTA,
     make_accountant,
     privacy_loss,
 )
@@ -28,9 +29,6 @@ from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Scenario
 from fedsim.runfolder import RunFolder
 from fedsim.space import Array
-
-STRICT_DELTA = 1e-5
-"""Reported beside N^-1.1, which is weak for few agents."""
 
 
 def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any]:
@@ -42,33 +40,26 @@ def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any
         delta: δ of the reported ε; not used if nothing private was released.
     """
     lines = list(read_journal(folder.journal))
-    records = [(r, t) for t, r in _evaluations(lines)]
-    observed = _observation_table(records, scenario)
+    observed = _observation_table(list(observations(lines)), scenario)
     rounds = _round_table(observed, lines, scenario, delta)
     observed.to_parquet(folder.path / "observations.parquet")
     rounds.to_parquet(folder.path / "rounds.parquet")
-    return _outcome(folder, observed, rounds, scenario, delta)
+    return _outcome(folder, observed, rounds, lines, scenario, delta)
 
 
-def _evaluations(lines: Sequence[Line]) -> list[tuple[int, Recorded]]:
-    return [
-        (line["t"], Recorded.from_json(row))
-        for line in lines
-        if line["kind"] == "step"
-        for row in line["observations"]
-    ]
-
-
-def _observation_table(records: list[tuple[Recorded, int]], scenario: Scenario) -> pd.DataFrame:
-    points = [scenario.space.to_point(np.array(r.u)) for r, _ in records]
+def _observation_table(
+    evaluations: Sequence[tuple[int, Recorded]], scenario: Scenario
+) -> pd.DataFrame:
+    records = [record for _, record in evaluations]
+    points = [scenario.space.to_point(np.array(r.u)) for r in records]
     columns: dict[str, Any] = {
-        "agent": [r.agent for r, _ in records],
-        "round": [t for _, t in records],
-        "step": [r.step for r, _ in records],
-        "index": [r.index for r, _ in records],
-        "source": [r.source for r, _ in records],
-        "y": [r.y for r, _ in records],
-        "noiseless": np.array([r.noiseless for r, _ in records], dtype=float),
+        "agent": [r.agent for r in records],
+        "round": [t for t, _ in evaluations],
+        "step": [r.step for r in records],
+        "index": [r.index for r in records],
+        "source": [r.source for r in records],
+        "y": [r.y for r in records],
+        "noiseless": np.array([r.noiseless for r in records], dtype=float),
     }
     for name in scenario.space.names:
         columns[f"point.{name}"] = [p[name] for p in points]
@@ -122,7 +113,7 @@ def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> p
         ratio = math.nan  # of the last release, where a round has several
         for line in releases:
             if before < line["t"] <= t:  # also what was released before the first step
-                ledger = ledger.charge(SubsampledGaussian(**line["event"]))
+                ledger = ledger.charge(SubsampledGaussian.from_record(line["event"]))
                 ratio = line.get("experimenter", {}).get("signal_to_noise", math.nan)
         before = t
         epsilon.append(privacy_loss(ledger, delta, accountant).epsilon)
@@ -163,13 +154,13 @@ def _outcome(
     folder: RunFolder,
     observed: pd.DataFrame,
     rounds: pd.DataFrame,
+    lines: Sequence[Line],
     scenario: Scenario,
     delta: float,
 ) -> dict[str, Any]:
     last = rounds.iloc[-1]
-    lines = list(read_journal(folder.journal))
     regret = "mean_simple_regret" in rounds
-    events = [SubsampledGaussian(**line["event"]) for line in lines if "event" in line]
+    events = [SubsampledGaussian.from_record(x["event"]) for x in lines if "event" in x]
     outcome: dict[str, Any] = {
         "metric": "simple regret" if regret else "best value",
         "direction": scenario.direction,

@@ -133,8 +133,20 @@ class AgentProgram(Protocol):
         ...
 
 
+class Stateful(Protocol):
+    """What keeps something between rounds."""
+
+    def state(self) -> State:
+        """Return what must survive a restart."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Take up a state that :meth:`state` returned."""
+        ...
+
+
 @runtime_checkable
-class Aggregator(Protocol):
+class Aggregator(Stateful, Protocol):
     """Turns agents' replies into what the server may use."""
 
     def cost(self, t: int) -> SubsampledGaussian | None:
@@ -143,14 +155,6 @@ class Aggregator(Protocol):
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
         """Return the release of round ``t``; may ask again, e.g. for decryption shares."""
-        ...
-
-    def state(self) -> State:
-        """Return what must survive a restart."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Take up a state that :meth:`state` returned."""
         ...
 
 
@@ -195,7 +199,7 @@ class Fleet(Protocol):
 
 
 @runtime_checkable
-class ServerProgram(Protocol):
+class ServerProgram(Stateful, Protocol):
     """The server's side of a method."""
 
     def start(self, fleet: Fleet) -> None:
@@ -204,14 +208,6 @@ class ServerProgram(Protocol):
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
         """Run round ``t``: 0 is the initial design, then one query per round."""
-        ...
-
-    def state(self) -> State:
-        """Return what must survive a restart."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Take up a state that :meth:`state` returned."""
         ...
 
 
@@ -234,7 +230,7 @@ class Context:
 
 @runtime_checkable
 class Method(Protocol):
-    """An algorithm: built as ``Class(context, **settings)``, once per run and process.
+    """An algorithm: built as ``Class(context, **settings)``, for agents and server separately.
 
     Its settings are the keyword arguments of its constructor; a configuration file's
     ``method:`` section is checked against their names and annotations.
@@ -277,9 +273,9 @@ class Objective(Protocol):
 class Scenario(Protocol):
     """A workload: a search space and one objective per agent.
 
-    Built as ``Class(**settings)``, once per run and process: a configuration file's
-    ``scenario:`` section is checked against the constructor's names and annotations. A
-    constructor that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
+    Built as ``Class(**settings)``, in every process and more than once: keep that cheap. A
+    configuration file's ``scenario:`` section is checked against the constructor's names and
+    annotations. One that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
 
     Optional: ``optimum(agent) -> float | None``, the best noiseless value, for regret; it is
     the experimenter's only.

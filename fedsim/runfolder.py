@@ -1,11 +1,14 @@
 """The run folder: where a run keeps everything, and the only thing that showing results needs.
 
-    runs/NAME-NUMBER/config.yaml                  the whole configuration, every default filled in
+    runs/NAME-NUMBER/config.yaml   the whole configuration, every default filled in
+    runs/NAME-NUMBER/origin.yaml   where module:Class names and data sets come from
+    runs/NAME-NUMBER/[VARIANT/]variant.txt   the variant's label, which need not suit a folder
     runs/NAME-NUMBER/[VARIANT/]seed-K/
         config.yaml            this run's configuration
         manifest.json          versions, machine, start, end, status, reason
         journal.jsonl          what happened; deterministic (see fedsim.journal)
-        timings.jsonl          durations and memory: everything that may differ
+        timings.jsonl          durations and CPU time: everything that may differ
+        transcript.jsonl       what the server program received, if asked for
         state/checkpoint.npz   the programs' arrays after the last finished round
         state/releases/N.npz   releases whose noise came from the operating system
         observations.parquet   written at the end
@@ -34,7 +37,6 @@ import numpy as np
 from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.space import Array
 from fedsim.yamlfile import format_yaml
-from fedsim.yamlfile import read_yaml as read_yaml
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.agents import AgentGroup
-from fedsim.build import build_method, build_scenario
+from fedsim.build import RunSpec, build_method, build_scenario
 from fedsim.config import (
     Config,
     apply_overrides,
@@ -34,13 +35,13 @@ from fedsim.protocol import Method, Scenario
 from fedsim.runfolder import (
     locked,
     new_run_folder,
-    read_yaml,
     slugify,
     write_atomically,
     write_yaml,
 )
 from fedsim.serial import run_serial
-from fedsim.simulation import Progress, Simulation
+from fedsim.simulation import Simulation
+from fedsim.yamlfile import read_yaml
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
     from fedsim.analysis import Run
@@ -66,10 +67,14 @@ class Prepared:
     import_from: str
     data_dir: str | None
 
+    def spec(self, curve: Config, seed: int) -> RunSpec:
+        """Return what a process needs to build one seed of a curve."""
+        return run_spec(curve, seed, self.data_dir, self.import_from)
+
     def scenario(self) -> Scenario:
         """Build the first variant's scenario, for the first seed."""
         first = next(iter(self.curves.values()))
-        return build_scenario(run_spec(first, first.seeds[0], self.data_dir, self.import_from))
+        return build_scenario(self.spec(first, first.seeds[0]))
 
 
 def prepare(
@@ -174,7 +179,7 @@ def check(prepared: Prepared) -> None:
         UserCodeError: if a user's code raises.
     """
     for curve in prepared.curves.values():
-        spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)
+        spec = prepared.spec(curve, curve.seeds[0])
         scenario = build_scenario(spec)
         method = build_method(spec, scenario)
         AgentGroup(spec, built=(scenario, method)).prepare(0)
@@ -199,26 +204,26 @@ def make_jobs(prepared: Prepared, folder: Path) -> list[Job]:
     several = bool(prepared.config.variants) or prepared.config.noise_control
     for label, curve in prepared.curves.items():
         base = folder / slugify(label) if several else folder
+        budget = _budget(prepared, curve)
         for seed in curve.seeds:
-            spec = run_spec(curve, seed, prepared.data_dir, prepared.import_from)
             simulation = Simulation(
-                spec,
+                prepared.spec(curve, seed),
                 base / f"seed-{seed}",
-                curve.privacy.noise_source == "system",
-                _budget(curve, prepared.import_from, prepared.data_dir),
-                curve.transcript,
+                system_noise=curve.privacy.noise_source == "system",
+                budget=budget,
+                transcript=curve.transcript,
             )
             jobs.append(Job(label, curve, simulation))
     return jobs
 
 
-def _budget(curve: Config, import_from: str, data_dir: str | None) -> Budget | None:
+def _budget(prepared: Prepared, curve: Config) -> Budget | None:
     privacy = curve.privacy
     if privacy.budget is None:
         return None
     from fedsim.privacy.accountants import make_accountant
 
-    agents = build_scenario(run_spec(curve, curve.seeds[0], data_dir, import_from)).agents
+    agents = build_scenario(prepared.spec(curve, curve.seeds[0])).agents
     return Budget(
         privacy.budget,
         delta_of(curve, agents),
@@ -263,12 +268,14 @@ def _execute(
         if backend == "serial":
             for job in jobs:
                 keeper.started(job)
-                run_serial(job.simulation, config.deadlines.evaluation, _reporter(listener, job))
+                notify = partial(listener.progress, job)
+                run_serial(job.simulation, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
             from fedsim.actors.launch import run_on_ray
 
-            agents = max(build_scenario(job.simulation.spec).agents for job in jobs)
+            one_per_curve = {job.label: job.simulation.spec for job in jobs}.values()
+            agents = max(build_scenario(spec).agents for spec in one_per_curve)
             run_on_ray(jobs, config, agents, keeper.started, listener.progress, keeper.finished)
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
@@ -287,7 +294,3 @@ def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
             job.folder.create(job.config.model_dump(mode="json", exclude={"variants"}))
         if job.folder.path.parent != folder:
             write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())
-
-
-def _reporter(listener: Listener, job: Job) -> Callable[[Progress], None]:
-    return lambda progress: listener.progress(job, progress)

@@ -21,9 +21,10 @@ from fedsim.errors import Interrupted
 from fedsim.fleet import RecordingFleet, Transport
 from fedsim.imports import user_code
 from fedsim.journal import LineWriter, Recorded, observations, open_journal, read_journal
+from fedsim.payloads import as_lists
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import AgentId, Release, RoundInfo, ServerProgram
+from fedsim.protocol import AgentId, Release, Replies, RoundInfo, ServerProgram
 from fedsim.replay import find_position
 from fedsim.runfolder import Checkpoint, RunFolder
 
@@ -245,15 +246,9 @@ def recorded_history(folder: RunFolder) -> list[Recorded]:
     return [record for _, record in observations(settled)]
 
 
-def _plain(received: object) -> dict[str, Any]:
+def _plain(received: Replies | Release) -> dict[str, Any]:
     """Return replies or a release as plain lists, for the transcript."""
     if isinstance(received, Release):
         payload = received.payload
-        return {"release": None if payload is None else {n: a.tolist() for n, a in payload.items()}}
-    assert isinstance(received, tuple)
-    return {
-        "replies": [
-            [r.agent, r.status, {n: np.asarray(a).tolist() for n, a in r.payload.items()}]
-            for r in received
-        ]
-    }
+        return {"release": None if payload is None else as_lists(payload)}
+    return {"replies": [[r.agent, r.status, as_lists(r.payload)] for r in received]}

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.agents import frozen
 from fedsim.build import require_scenario
 from fedsim.errors import FedsimError
 from fedsim.objective import evaluate
+from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
     Aggregator,
@@ -31,7 +31,7 @@ from fedsim.protocol import (
 )
 from fedsim.rng import SERVER, Keys, SystemKeys, rng
 from fedsim.space import uniform_design
-from fedsim.trial import Bowl, plain, run_in_memory
+from fedsim.trial import Bowl, run_in_memory
 
 
 class ConformanceError(AssertionError):
@@ -139,7 +139,7 @@ def check_aggregator(
         _expect(costs[0] == costs[1], f"one cost of release {t}, got {costs}")
         release = _released(original, t, given, fleet, Keys(0, SERVER, t))
         again = _released(copy, t, given, fleet, Keys(0, SERVER, t))
-        same = plain(release.payload) == plain(again.payload)
+        same = _plain(release.payload) == _plain(again.payload)
         _expect(same, f"release {t} to follow from the replies, the state and rng alone")
         for answers, randomness in ((absent, Keys(0, SERVER, t)), (given, SystemKeys())):
             other = _released(factory(), t, answers, fleet, randomness)
@@ -159,6 +159,10 @@ def _released(
     cost = aggregator.cost(t)
     _expect(release.event == cost, f"release {t} to cost {cost} as announced, got {release.event}")
     return release
+
+
+def _plain(payload: Payload | None) -> Any:
+    return None if payload is None else as_lists(payload)
 
 
 def _form(payload: Payload | None) -> Any:

@@ -11,19 +11,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.agents import AgentGroup, Answer, Call, Task, frozen
+from fedsim.agents import AgentGroup, Answer, Call, Task
 from fedsim.build import RunSpec, require_method
 from fedsim.fleet import RecordingFleet
 from fedsim.journal import Recorded
+from fedsim.payloads import as_lists, frozen
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import (
-    AgentId,
-    Context,
-    Method,
-    Objective,
-    Payload,
-    Scenario,
-)
+from fedsim.protocol import AgentId, Context, Method, Objective, Scenario
 from fedsim.replay import Position
 from fedsim.runfolder import RunFolder
 from fedsim.space import Parameter, Space, Value
@@ -72,10 +66,13 @@ class _Agents:
             self.group = self.make_group()
             self.group.rebuild(asked, [r for r in self.history if r.agent in asked])
         answers = self.group.handle(call, tasks)
-        self.log.append((call.t, "message", plain(call.message.payload if call.message else None)))
+        self.log.append(
+            (call.t, "message", as_lists(call.message.payload) if call.message else None)
+        )
         for a in answers:
             self.history += a.observations
-            self.log.append((call.t, f"agent {a.agent}", a.observations, plain(a.payload)))
+            told = None if a.payload is None else as_lists(a.payload)
+            self.log.append((call.t, f"agent {a.agent}", a.observations, told))
         return answers
 
 
@@ -116,15 +113,8 @@ def run_in_memory(
     server.start(fleet)
     for t in range(context.rounds + 1):
         if restart:
-            state, server = (
-                frozen(server.state(), f"the server's state in round {t}"),
-                make().server(),
-            )
+            state = frozen(server.state(), f"the server's state in round {t}")
+            server = make().server()
             server.restore(state)
         server.round(t, fleet)
     return agents.log
-
-
-def plain(payload: Payload | None) -> Any:
-    """Return a payload as lists, which compare whole."""
-    return None if payload is None else {n: np.asarray(a).tolist() for n, a in payload.items()}

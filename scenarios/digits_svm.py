@@ -1,6 +1,6 @@
 """Support vector machines on handwritten digits: every agent tunes C and gamma on its own data.
 
-The data are scikit-learn's bundled digits (1777 images of 8 x 8 pixels, ten classes), so that
+The data are scikit-learn's bundled digits (1797 images of 8 x 8 pixels, ten classes), so that
 nothing is downloaded. As in the papers' experiments, an agent trains on half of its samples and
 its objective is the accuracy on the other half.
 
@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError
+from fedsim.errors import require
 from fedsim.protocol import AgentId
 from fedsim.rng import SERVER, rng
 from fedsim.scenarios.partition import Indices, dirichlet_label_skew
@@ -57,18 +57,11 @@ class DigitsSVM:
         Raises:
             ConfigError: if a setting is out of range.
         """
-        if not self.agents >= 1:
-            raise ConfigError(f"scenario.agents: expected at least 1, got {self.agents}")
-        if not self.concentration > 0:
-            raise ConfigError(
-                f"scenario.concentration: expected a number greater than 0, "
-                f"got {self.concentration}"
-            )
-        if not self.minimum >= 2:
-            raise ConfigError(
-                f"scenario.minimum: expected at least 2 (one to train, one to validate), "
-                f"got {self.minimum}"
-            )
+        require(self.agents >= 1, "scenario.agents", "at least 1", self.agents)
+        expected = "a number greater than 0"
+        require(self.concentration > 0, "scenario.concentration", expected, self.concentration)
+        expected = "at least 2 (one to train, one to validate)"
+        require(self.minimum >= 2, "scenario.minimum", expected, self.minimum)
 
     @property
     def space(self) -> Space:
@@ -94,7 +87,7 @@ class DigitsSVM:
 
     @cached_property
     def _digits(self) -> tuple[Array, NDArray[np.int64]]:
-        """Pixels in [0, 1], shape (1777, 64), and digits, shape (1777,)."""
+        """Pixels in [0, 1], shape (1797, 64), and digits, shape (1797,)."""
         from sklearn.datasets import load_digits
 
         pixels, labels = load_digits(return_X_y=True)

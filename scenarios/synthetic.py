@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.protocol import AgentId, Evaluation
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Parameter, Space, Value
@@ -174,6 +174,5 @@ def circulant_root(grid_size: int, length_scale: float) -> Array:
     return np.sqrt(np.maximum(np.fft.rfft(c).real, 0.0))
 
 
-def _require(condition: bool, setting: str, expected: str, got: float) -> None:
-    if not condition:
-        raise ConfigError(f"scenario.{setting}: expected {expected}, got {got}")
+def _require(valid: bool, setting: str, expected: str, got: float) -> None:
+    require(valid, f"scenario.{setting}", expected, got)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from hypothesis import settings
 settings.register_profile("fedsim", deadline=None)
 settings.load_profile("fedsim")
 
+ROOT = Path(__file__).parents[1]
 _NUMBERS = itertools.count()
 
 
@@ -23,6 +26,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a copy of the tree, built with the installed setuptools."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in ("fedsim", "actors", "scenarios", "dashboards"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, tree)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "."]
+    run = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    (built,) = (tree / "dist").glob("*.whl")
+    return built
 
 
 @pytest.fixture

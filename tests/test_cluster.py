@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,21 +55,6 @@ finally:
     ray.shutdown()
     cluster.shutdown()
 """
-
-
-@pytest.fixture
-def wheel(tmp_path: Path) -> Path:
-    """The wheel of a copy of the tree."""
-    tree = tmp_path / "tree"
-    for folder in ("fedsim", "actors", "scenarios", "dashboards"):
-        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / file, tree)
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "."]
-    run = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-    (file_,) = (tree / "dist").glob("*.whl")
-    return file_
 
 
 @pytest.mark.slow

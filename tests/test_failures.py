@@ -15,6 +15,7 @@ import pytest
 import fedsim as api
 from fedsim.cli.main import run_command
 from fedsim.journal import read_journal
+from fedsim.runfolder import RunFolder
 from fedsim.yamlfile import format_yaml
 from tests.small import small
 
@@ -265,35 +266,28 @@ class TestDisk:
         assert resumed() == expected
 
     @pytest.mark.parametrize("name", ["timings.jsonl", "checkpoint.npz", "observations.parquet"])
-    def test_a_file_that_cannot_be_written(self, fedsim: Callable[..., Outcome], name: str) -> None:
+    def test_a_file_that_cannot_be_written(
+        self, fedsim: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         """Not blamed on the method, and mended by making it writable."""
         write(small())
         expected = uninterrupted()
         folder = Path("blocked/seed-0")
         blocked = folder / ("state" if name.endswith("npz") else "") / name
-        got = run_with(fedsim, blocked)
+        create = RunFolder.create
+
+        def create_and_block(self: RunFolder, config: Any) -> None:
+            create(self, config)
+            blocked.mkdir()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RunFolder, "create", create_and_block)
+            got = fedsim("run", "run.yaml", "--out", "blocked")
         assert got.code in (2, 3)
         assert "Is a directory" in got.err or "cannot be written" in got.err
         assert "method" not in got.err
         blocked.rmdir()
         assert resumed("blocked") == expected
-
-
-def run_with(fedsim: Callable[..., Outcome], blocked: Path) -> Outcome:
-    """Run into ``blocked/`` with a folder where a file should be written."""
-    from fedsim.runfolder import RunFolder
-
-    create = RunFolder.create
-
-    def create_and_block(self: RunFolder, config: Any) -> None:
-        create(self, config)
-        blocked.mkdir()
-
-    RunFolder.create = create_and_block  # type: ignore[method-assign]
-    try:
-        return fedsim("run", "run.yaml", "--out", "blocked")
-    finally:
-        RunFolder.create = create  # type: ignore[method-assign]
 
 
 def started(journal: Path, lines: int) -> None:

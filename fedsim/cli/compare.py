@@ -47,7 +47,7 @@ def compare(
         text = json.dumps({"rounds": [first, last], "baseline": against, "variants": found})
         print(text.replace("NaN", "null"))
         return
-    metric = run.summaries()[0]["metric"]
+    metric = run.runs[0].summary()["metric"]
     Console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
 
 

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from fedsim.config import PrivacyConfig, delta_of
+from fedsim.jobs import Job
 from fedsim.privacy.ledger import Ledger
-from fedsim.runner import Job
 from fedsim.simulation import Progress as RunProgress
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from fedsim.cli import compare, running, showing
 from fedsim.cli.privacy import privacy_app
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, UserCodeError
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
 
 # typer brings its own copy of click, or uses the installed one: this is the right one's.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -70,7 +70,7 @@ def run_command(arguments: Sequence[str]) -> int:
         errors.print("stopped by Ctrl-C", style="bold red", markup=False)
         return Interrupted.exit_code
     except FedsimError as error:
-        if isinstance(error, (ObjectiveError, UserCodeError)) and error.user_traceback:
+        if isinstance(error, UserCodeError) and error.user_traceback:
             errors.print(error.user_traceback, markup=False, soft_wrap=True)
         errors.print(f"error: {error}", style="bold red", markup=False, soft_wrap=True)
         return error.exit_code

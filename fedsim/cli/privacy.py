@@ -10,19 +10,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.cli.running import JsonOption
+from fedsim.errors import ConfigError, nearest, require
 from fedsim.privacy.accountants import (
     NEIGHBOURING_RELATION,
     SAMPLING,
+    STRICT_DELTA,
     AccountantName,
     PrivacyLoss,
     default_delta,
     make_accountant,
 )
 from fedsim.privacy.calibration import Calibration, calibrate, constant_loss
-
-SMALL_DELTA = 1e-5
-"""Reported beside the paper's N^-1.1, which is weak for few agents."""
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
@@ -35,7 +34,6 @@ privacy_app = typer.Typer(help="Privacy losses, computed before anything is run.
 
 Agents = Annotated[int, typer.Option(help="Number of agents N; delta is N^-1.1 by default.")]
 Delta = Annotated[float | None, typer.Option(help="Failure probability, between 0 and 1.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
 @privacy_app.command("subsampled")
@@ -45,7 +43,7 @@ def subsampled_command(
     noise_multiplier: Annotated[float, typer.Option(help="Noise over clipping bound, z.")],
     rounds: Annotated[int, typer.Option(help="Number of queries T; each costs one release.")],
     delta: Delta = None,
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
     delta = _delta(agents, delta)
@@ -57,11 +55,11 @@ def subsampled_command(
     accountants = {name: make_accountant(name) for name in _WORDS}
     losses = {name: loss(name, delta) for name in _WORDS}
     small: dict[AccountantName, PrivacyLoss] = {
-        "rdp": loss("rdp", SMALL_DELTA),
-        "pld": loss("pld", SMALL_DELTA),
+        "rdp": loss("rdp", STRICT_DELTA),
+        "pld": loss("pld", STRICT_DELTA),
     }
     if as_json:
-        typer.echo(json.dumps(_losses_record(delta, losses, small)))
+        print(json.dumps(_losses_record(delta, losses, small)))
     else:
         Console().print(_losses_table(delta, losses, small))
         Console().print(_meaning())
@@ -76,7 +74,7 @@ def calibrate_command(
     rounds: Annotated[int | None, typer.Option(help="T; left out: find it.")] = None,
     delta: Delta = None,
     accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
-    as_json: AsJson = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Find the sampling rate, the noise multiplier or the rounds for a privacy target.
 
@@ -84,7 +82,7 @@ def calibrate_command(
     """
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
-    _check("--epsilon", 0 < epsilon < math.inf, "a finite number above 0", epsilon)
+    require(0 < epsilon < math.inf, "--epsilon", "a finite number above 0", epsilon)
     if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
         raise ConfigError(
             "--sampling-rate, --noise-multiplier, --rounds: expected exactly one of them to be "
@@ -101,7 +99,7 @@ def calibrate_command(
         rounds=rounds,
     )
     if as_json:
-        typer.echo(json.dumps(_calibration_record(result)))
+        print(json.dumps(_calibration_record(result)))
     else:
         option = "--" + result.found.replace("_", "-")
         Console().print(
@@ -133,7 +131,7 @@ def _losses_table(
     table = Table(title="Privacy loss epsilon (smaller is more private)")
     table.add_column("accountant")
     table.add_column(f"delta {delta:.4g}", justify="right")
-    table.add_column(f"delta {SMALL_DELTA:.0e}", justify="right")
+    table.add_column(f"delta {STRICT_DELTA:.0e}", justify="right")
     for name, loss in losses.items():
         beside = f"{small[name].epsilon:.4f}" if name in small else ""
         table.add_row(_WORDS[name], f"{loss.epsilon:.4f}", beside)
@@ -164,10 +162,10 @@ def _meaning() -> str:
 
 
 def _delta(agents: int, delta: float | None) -> float:
-    _check("--agents", agents >= 2, "at least 2", agents)
+    require(agents >= 2, "--agents", "at least 2", agents)
     if delta is None:
         return default_delta(agents)
-    _check("--delta", 0 < delta < 1, "a number above 0 and below 1", delta)
+    require(0 < delta < 1, "--delta", "a number above 0 and below 1", delta)
     return delta
 
 
@@ -176,14 +174,9 @@ def _check_setting(
 ) -> None:
     if sampling_rate is not None:
         valid = 0 < sampling_rate <= 1
-        _check("--sampling-rate", valid, "a probability above 0, at most 1", sampling_rate)
+        require(valid, "--sampling-rate", "a probability above 0, at most 1", sampling_rate)
     if noise_multiplier is not None:
         valid = 0 < noise_multiplier < math.inf
-        _check("--noise-multiplier", valid, "a finite number above 0", noise_multiplier)
+        require(valid, "--noise-multiplier", "a finite number above 0", noise_multiplier)
     if rounds is not None:
-        _check("--rounds", rounds >= 1, "at least 1", rounds)
-
-
-def _check(option: str, valid: bool, expected: str, got: float) -> None:
-    if not valid:
-        raise ConfigError(f"{option}: expected {expected}, got {got}")
+        require(rounds >= 1, "--rounds", "at least 1", rounds)

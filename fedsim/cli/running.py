@@ -29,7 +29,8 @@ def run(
         str | None, typer.Argument(metavar="[FILE|NAME]", help="A file or a ready configuration.")
     ] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="e.g. method.beta=2")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="e.g. method.surrogate.beta=2"),
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="e.g. 3, 0-9 or 1,4,7-9")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; must not exist.")] = None,
@@ -135,11 +136,10 @@ def _dry_run(prepared: Prepared) -> None:
 
 def _planned_epsilon(prepared: Prepared, label: str) -> dict[str, Any]:
     from fedsim.build import build_method, build_scenario
-    from fedsim.config import run_spec
     from fedsim.outcome import epsilons
 
     curve = prepared.curves[label]
-    spec = run_spec(curve, curve.seeds[0], prepared.data_dir, prepared.import_from)
+    spec = prepared.spec(curve, curve.seeds[0])
     scenario = build_scenario(spec)
     method = build_method(spec, scenario)
     return epsilons(planned_costs(method), delta_of(curve, scenario.agents))

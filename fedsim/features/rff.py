@@ -23,7 +23,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError
+from fedsim.errors import require
 from fedsim.kernels import Kernel, Single
 from fedsim.space import Array
 
@@ -129,8 +129,7 @@ def draw_features(
     Raises:
         ConfigError: if ``count`` is below 1 or the kernel has another dimension.
     """
-    if not count >= 1:
-        raise ConfigError(f"features: expected at least 1, got {count}")
+    require(count >= 1, "features", "at least 1", count)
     frequencies = generator.standard_normal((count, dimension)) / kernel.scales(dimension)
     if kernel.family == "matern52":
         # A Gaussian vector over sqrt(chi^2_5 / 5) has a Student-t distribution, 5 d.o.f.

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import ConfigError, RunError
+from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
@@ -118,13 +118,10 @@ class DPFTSDE:
         dp: PrivacySettings | None = PrivacySettings(),
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
-        if not 1 <= subregions <= context.agents:
-            raise ConfigError(
-                f"method.subregions: expected 1 to the number of agents ({context.agents}), got "
-                f"{subregions}"
-            )
-        if share_until is not None and not share_until >= 0:
-            raise ConfigError(f"method.share_until: expected at least 0, got {share_until}")
+        expected = f"1 to the number of agents ({context.agents})"
+        require(1 <= subregions <= context.agents, "method.subregions", expected, subregions)
+        if share_until is not None:
+            require(share_until >= 0, "method.share_until", "at least 0", share_until)
         self._context = context
         self._weights = weights
         self._dp = dp

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.kernels import Kernel
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
@@ -71,28 +71,20 @@ class LocalModelSettings:
     def __post_init__(self) -> None:
         for name in ("length_scale", "variance", "noise_variance"):
             value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ConfigError(
-                    f"method.surrogate.{name}: expected a number above 0, got {value}"
-                )
-        if not 0 <= self.beta < math.inf:
-            raise ConfigError(
-                f"method.surrogate.beta: expected a number of at least 0, got {self.beta}"
-            )
-        if not self.fit_every >= 0:
-            raise ConfigError(
-                f"method.surrogate.fit_every: expected a number of observations, or 0 for no fits, "
-                f"got {self.fit_every}"
-            )
+            self._require(0 < value < math.inf, name, "a number above 0")
+        self._require(0 <= self.beta < math.inf, "beta", "a number of at least 0")
+        expected = "a number of observations, or 0 for no fits"
+        self._require(self.fit_every >= 0, "fit_every", expected)
         for name in ("candidates", "starts", "path_features"):
-            value = getattr(self, name)
-            if not value >= 1:
-                raise ConfigError(f"method.surrogate.{name}: expected at least 1, got {value}")
+            self._require(getattr(self, name) >= 1, name, "at least 1")
         if self.mean not in ("zero", "observed"):
             raise ConfigError(
                 f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
             )
         Kernel(self.kernel, (self.length_scale,), self.variance)  # checks the family
+
+    def _require(self, valid: bool, name: str, expected: str) -> None:
+        require(valid, f"method.surrogate.{name}", expected, getattr(self, name))
 
 
 class Memo:

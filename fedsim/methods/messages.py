@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.acquisition import Piece, maximize
-from fedsim.errors import ConfigError
+from fedsim.errors import require
 from fedsim.features.rff import FeatureFunction, RandomFeatures, draw_features
 from fedsim.kernels import Kernel
 from fedsim.methods.local_model import LocalModelSettings, Memo, SharedWork
@@ -46,14 +46,12 @@ class MessageSettings:
     noise_variance: float = 1e-2
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.center):
-            raise ConfigError(f"method.message.center: expected a number, got {self.center}")
-        if not self.features >= 1:
-            raise ConfigError(f"method.message.features: expected at least 1, got {self.features}")
+        where = "method.message"
+        require(math.isfinite(self.center), f"{where}.center", "a number", self.center)
+        require(self.features >= 1, f"{where}.features", "at least 1", self.features)
         for name in ("length_scale", "noise_variance"):
             value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ConfigError(f"method.message.{name}: expected a number above 0, got {value}")
+            require(0 < value < math.inf, f"{where}.{name}", "a number above 0", value)
 
 
 class FederatedWork:

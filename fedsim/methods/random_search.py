@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -102,8 +102,7 @@ def check_initial_points(count: int) -> int:
     Raises:
         ConfigError: if it is below 1.
     """
-    if not count >= 1:
-        raise ConfigError(f"method.initial_points: expected at least 1, got {count}")
+    require(count >= 1, "method.initial_points", "at least 1", count)
     return count
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedsim.errors import ConfigError
+from fedsim.errors import require
 from fedsim.privacy.accountants import Accountant, privacy_loss
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Accounting, Ledger
@@ -34,10 +34,8 @@ class Budget:
     accounting: Accounting = "paper"
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise ConfigError(f"epsilon: expected a finite number above 0, got {self.epsilon}")
-        if not 0 < self.delta < 1:
-            raise ConfigError(f"delta: expected a number above 0 and below 1, got {self.delta}")
+        require(0 < self.epsilon < math.inf, "epsilon", "a finite number above 0", self.epsilon)
+        require(0 < self.delta < 1, "delta", "a number above 0 and below 1", self.delta)
 
     def allows(self, ledger: Ledger, event: SubsampledGaussian) -> bool:
         """Return whether the loss stays within the budget if ``event`` comes on top."""

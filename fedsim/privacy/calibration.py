@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.privacy.accountants import Accountant, PrivacyLoss, privacy_loss
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
@@ -169,13 +169,11 @@ def _check(
     noise_multiplier: float | None,
     rounds: int | None,
 ) -> None:
-    if not 0 < epsilon < math.inf:
-        raise ConfigError(f"epsilon: expected a finite number above 0, got {epsilon}")
-    if sampling_rate is not None and not 0 < sampling_rate <= 1:
-        raise ConfigError(f"sampling_rate: expected a probability in (0, 1], got {sampling_rate}")
-    if noise_multiplier is not None and not 0 < noise_multiplier < math.inf:
-        raise ConfigError(
-            f"noise_multiplier: expected a finite number above 0, got {noise_multiplier}"
-        )
-    if rounds is not None and not rounds >= 1:
-        raise ConfigError(f"rounds: expected at least 1, got {rounds}")
+    positive = "a finite number above 0"
+    require(0 < epsilon < math.inf, "epsilon", positive, epsilon)
+    if sampling_rate is not None:
+        require(0 < sampling_rate <= 1, "sampling_rate", "a probability in (0, 1]", sampling_rate)
+    if noise_multiplier is not None:
+        require(0 < noise_multiplier < math.inf, "noise_multiplier", positive, noise_multiplier)
+    if rounds is not None:
+        require(rounds >= 1, "rounds", "at least 1", rounds)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from fedsim.errors import ConfigError
+from fedsim.errors import require
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,20 +33,11 @@ class SubsampledGaussian:
     def __post_init__(self) -> None:
         for name in ("sampling_rate", "noise_multiplier", "exact_noise_multiplier"):
             object.__setattr__(self, name, float(getattr(self, name)))
-        if not 0 <= self.sampling_rate <= 1:
-            raise ConfigError(
-                f"sampling_rate: expected a probability in [0, 1], got {self.sampling_rate}"
-            )
-        if not (0 <= self.noise_multiplier < math.inf):
-            raise ConfigError(
-                "noise_multiplier: expected a finite number of at least 0, "
-                f"got {self.noise_multiplier}"
-            )
-        if not self.noise_multiplier <= self.exact_noise_multiplier < math.inf:
-            raise ConfigError(
-                "exact_noise_multiplier: expected a finite number of at least the "
-                f"noise_multiplier {self.noise_multiplier}, got {self.exact_noise_multiplier}"
-            )
+        q, z, exact = self.sampling_rate, self.noise_multiplier, self.exact_noise_multiplier
+        require(0 <= q <= 1, "sampling_rate", "a probability in [0, 1]", q)
+        require(0 <= z < math.inf, "noise_multiplier", "a finite number of at least 0", z)
+        expected = f"a finite number of at least the noise_multiplier {z}"
+        require(z <= exact < math.inf, "exact_noise_multiplier", expected, exact)
 
     def record(self) -> dict[str, float]:
         """Return the event as it stands in the journal."""

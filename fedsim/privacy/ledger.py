@@ -75,7 +75,6 @@ class Ledger:
         for event, count in self.counts:
             exact = accounting == "exact"
             multiplier = event.exact_noise_multiplier if exact else event.noise_multiplier
-            # float: accountants may silently count too little for an int or a numpy scalar.
-            key = (float(event.sampling_rate), float(multiplier))
+            key = (event.sampling_rate, multiplier)
             merged[key] = merged.get(key, 0) + count
         return tuple(Component(q, z, count) for (q, z), count in merged.items())

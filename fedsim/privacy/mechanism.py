@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.weights import WeightSchedule, region_weights
 from fedsim.protocol import Fleet, Release, Replies, State
@@ -89,14 +89,9 @@ class SubsampledGaussianMechanism:
 
     def __post_init__(self) -> None:
         _check_sizes(self.agents, self.features, self.regions)
-        if not 0 < self.sampling_rate <= 1:
-            raise ConfigError(
-                f"sampling_rate: expected a probability in (0, 1], got {self.sampling_rate}"
-            )
-        if not 0 < self.clipping_norm < math.inf:
-            raise ConfigError(
-                f"clipping_norm: expected a finite number above 0, got {self.clipping_norm}"
-            )
+        q, S = self.sampling_rate, self.clipping_norm
+        require(0 < q <= 1, "sampling_rate", "a probability in (0, 1]", q)
+        require(0 < S < math.inf, "clipping_norm", "a finite number above 0", S)
         if not 0 < self.noise_multiplier < math.inf:
             raise ConfigError(
                 "noise_multiplier: expected a finite number above 0, "
@@ -293,5 +288,4 @@ def joint_multiplier(phi: Array, noise_multiplier: float) -> float:
 
 def _check_sizes(agents: int, features: int, regions: int) -> None:
     for name, size in (("agents", agents), ("features", features), ("regions", regions)):
-        if not size >= 1:
-            raise ConfigError(f"{name}: expected at least 1, got {size}")
+        require(size >= 1, name, "at least 1", size)

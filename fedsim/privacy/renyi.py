@@ -12,7 +12,7 @@ rho      divergence of one release at order a; T releases have T rho
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
@@ -43,8 +43,7 @@ class MomentsAccountant:
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
-        total = sum(c.releases * self._divergences(c.sampling_rate, c.noise_multiplier)
-                    for c in components)  # fmt: skip
+        total = _total(components, self._divergences)
         return float(np.min(total - math.log(delta) / (np.array(MOMENT_ORDERS) - 1.0)))
 
 
@@ -88,8 +87,7 @@ class RdpAccountant:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
-        total = sum(c.releases * self._divergences(c.sampling_rate, c.noise_multiplier)
-                    for c in components)  # fmt: skip
+        total = _total(components, self._divergences)
         return float(compute_epsilon(self._orders(), total, delta)[0])
 
     def _orders(self) -> tuple[float, ...]:
@@ -114,6 +112,15 @@ class RdpAccountant:
                 constant = rdp.compute_epsilon([order], [1.0], _TINY_DELTA)[0] - 1.0
                 divergences.append(max(0.0, epsilon - constant))
         return np.array(divergences)
+
+
+def _total(
+    components: tuple[Component, ...], divergences: Callable[[float, float], Array]
+) -> Array:
+    """Return the divergences of all releases together, by order."""
+    return np.asarray(
+        sum(c.releases * divergences(c.sampling_rate, c.noise_multiplier) for c in components)
+    )
 
 
 @contextmanager

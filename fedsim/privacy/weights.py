@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 from fedsim.space import Array
 
 
@@ -49,7 +49,7 @@ class WeightSchedule:
         ConfigError: if a value is outside its range.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     scheme: Literal["softmax", "uniform"] = "softmax"
     a: float = 15.0
@@ -62,16 +62,11 @@ class WeightSchedule:
             raise ConfigError(
                 f"method.weights.scheme: expected softmax or uniform, got {self.scheme!r}"
             )
-        if not 0 <= self.a < math.inf:
-            raise ConfigError(
-                f"method.weights.a: expected a finite number of at least 0, got {self.a}"
-            )
+        expected = "a finite number of at least 0"
+        require(0 <= self.a < math.inf, "method.weights.a", expected, self.a)
         for name in ("hold", "decay"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(
-                    f"method.weights.{name}: expected a number of releases of at least 0, "
-                    f"got {getattr(self, name)}"
-                )
+            value, expected = getattr(self, name), "a number of releases of at least 0"
+            require(value >= 0, f"method.weights.{name}", expected, value)
 
     def emphasis(self, t: int) -> float:
         """Return a_t of release ``t`` (0, 1, ...), in [1, a + 1]."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.agents import AgentGroup, Call, Task, frozen
+from fedsim.agents import AgentGroup, Call, Task
 from fedsim.build import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunError, UserCodeError
 from fedsim.objective import evaluate
@@ -220,11 +220,3 @@ class TestEvaluate:
             evaluate(lambda point, rng: raiser(), {}, rng(0, "x", 0, 0), "here")
         assert f"in {raiser.__name__}" in caught.value.user_traceback
         assert "fedsim/objective.py" not in caught.value.user_traceback
-
-
-def test_frozen_payloads_share_nothing() -> None:
-    given = {"a": np.arange(3), "b": [1.0, 2.0], "c": 5}
-    copies = frozen(given, "x")  # type: ignore[arg-type]
-    given["a"][0] = 9  # type: ignore[index]
-    assert {n: a.tolist() for n, a in copies.items()} == {"a": [0, 1, 2], "b": [1, 2], "c": 5}
-    assert not any(a.flags.writeable for a in copies.values())

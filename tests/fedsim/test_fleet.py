@@ -85,7 +85,7 @@ class Bench:
         self.agents = Agents()
         self.options = options
 
-    def fleet(self, settled: int = 0, calls: int = 0) -> RecordingFleet:
+    def fleet(self) -> RecordingFleet:
         """A fleet that begins at the start and replays what the journal holds."""
         self.journal = open_journal(self.folder.journal)
         options: dict[str, Any] = {"system_noise": False, "budget": None, **self.options}

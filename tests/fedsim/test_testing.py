@@ -70,7 +70,6 @@ class Agent:
     """A good agent of a bad method, to be spoilt: proposes near its best point so far."""
 
     spoil: str
-    counter: Any = None
 
     def __post_init__(self) -> None:
         self.history: list[Any] = []

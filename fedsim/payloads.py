@@ -1,0 +1,35 @@
+"""Payloads on their way: frozen as another process would get them, and as lists for a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedsim.errors import RunError
+from fedsim.protocol import Payload
+
+
+def frozen(payload: Payload, whose: str) -> Payload:
+    """Return read-only copies of a payload's arrays, as they arrive from another process.
+
+    Args:
+        payload: named arrays of numbers.
+        whose: names it in errors.
+
+    Raises:
+        RunError: if something is not an array of numbers.
+    """
+    copies = {}
+    for name, value in payload.items():
+        copy = np.array(value)
+        if copy.dtype.kind not in "biuf":
+            raise RunError(f"{whose}: {name}: expected an array of numbers, got {type(value)}")
+        copy.setflags(write=False)
+        copies[name] = copy
+    return copies
+
+
+def as_lists(payload: Payload) -> dict[str, Any]:
+    """Return a payload as nested lists: they compare whole and can be written as JSON."""
+    return {name: np.asarray(array).tolist() for name, array in payload.items()}
