@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.build import RunSpec, find, resolve_section
+from fedsim.build import find, resolve_section
 from fedsim.errors import ConfigError, nearest
 from fedsim.runfolder import slugify
 from fedsim.schema import validate
@@ -282,11 +282,6 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         else:
             merged[key] = deepcopy(value)
     return merged
-
-
-def run_spec(config: Config, seed: int, data_dir: str | None, import_from: str) -> RunSpec:
-    """Return what a process needs to build one seed of a configuration without variants."""
-    return RunSpec(config.scenario, config.method, config.rounds, seed, data_dir, import_from)
 
 
 def delta_of(config: Config, agents: int) -> float:

@@ -23,7 +23,6 @@ from fedsim.config import (
     expand_variants,
     parse_config,
     read_config,
-    run_spec,
 )
 from fedsim.errors import ConfigError, Interrupted, RunFolderError
 from fedsim.imports import user_code
@@ -69,7 +68,9 @@ class Prepared:
 
     def spec(self, curve: Config, seed: int) -> RunSpec:
         """Return what a process needs to build one seed of a curve."""
-        return run_spec(curve, seed, self.data_dir, self.import_from)
+        return RunSpec(
+            curve.scenario, curve.method, curve.rounds, seed, self.data_dir, self.import_from
+        )
 
     def scenario(self) -> Scenario:
         """Build the first variant's scenario, for the first seed."""
