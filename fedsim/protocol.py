@@ -277,8 +277,7 @@ class Scenario(Protocol):
     configuration file's ``scenario:`` section is checked against the constructor's names and
     annotations. One that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
 
-    Optional: ``optimum(agent) -> float | None``, the best noiseless value, for regret; it is
-    the experimenter's only.
+    Optional: ``optimum(agent) -> float | None``, the best noiseless value: the experimenter's only.
     """
 
     @property

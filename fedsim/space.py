@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, require
 
 Value = float | int
 Array = NDArray[np.float64]
@@ -48,26 +48,21 @@ class Parameter:
             ConfigError: if a bound is not finite or not in order, or a log scale meets a bound
                 of 0 or less, or a grid has fewer than two levels.
         """
-        where = f"parameter {self.name!r}"
-        if not math.isfinite(self.upper - self.lower):  # nor may the width overflow
-            raise ConfigError(f"{where}: expected finite bounds, got [{self.lower}, {self.upper}]")
-        if not self.lower < self.upper:
-            raise ConfigError(f"{where}: expected lower < upper, got [{self.lower}, {self.upper}]")
+        where, bounds = f"parameter {self.name!r}", f"[{self.lower}, {self.upper}]"
+        finite = math.isfinite(self.upper - self.lower)  # nor may the width overflow
+        require(finite, where, "finite bounds", bounds)
+        require(self.lower < self.upper, where, "lower < upper", bounds)
         if self.scale not in ("linear", "log"):
             raise ConfigError(f"{where}: expected scale 'linear' or 'log', got {self.scale!r}")
         if self.scale == "log" and not self.lower > 0:
             raise ConfigError(f"{where}: a log scale needs lower > 0, got {self.lower}")
-        if self.levels is not None and self.levels < 2:
-            raise ConfigError(f"{where}: expected at least 2 levels, got {self.levels}")
-        if self.integer and self.levels is not None:
-            raise ConfigError(f"{where}: expected either integer or levels, got both")
+        if self.levels is not None:
+            require(self.levels >= 2, where, "at least 2 levels", self.levels)
+            require(not self.integer, where, "either integer or levels", "both")
         if self.integer and not (
             self.lower == round(self.lower) and self.upper == round(self.upper)
         ):
-            raise ConfigError(
-                f"{where}: an integer parameter needs whole bounds, "
-                f"got [{self.lower}, {self.upper}]"
-            )
+            raise ConfigError(f"{where}: an integer parameter needs whole bounds, got {bounds}")
 
     @property
     def finite(self) -> bool:

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, require
 
 Labels = NDArray[np.integer]
 Indices = NDArray[np.intp]
@@ -46,8 +46,8 @@ def dirichlet_label_skew(
     Raises:
         ConfigError: if a setting is out of range or there are too few samples for ``agents``.
     """
-    if not 0 < concentration < math.inf:
-        raise ConfigError(f"concentration: expected a number greater than 0, got {concentration}")
+    valid = 0 < concentration < math.inf
+    require(valid, "concentration", "a number greater than 0", concentration)
     if not (agents >= 1 and minimum >= 1):
         raise ConfigError(
             f"agents and minimum: expected at least 1, got agents {agents} and minimum {minimum}"
