@@ -18,10 +18,9 @@ from fedsim.actors.cluster import cluster
 from fedsim.actors.plan import Plan, available_megabytes, make_plan
 from fedsim.actors.server import ServerActor
 from fedsim.actors.transport import reason
-from fedsim.agents import AgentGroup
 from fedsim.config import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
-from fedsim.runner import Job
+from fedsim.jobs import Job
 from fedsim.simulation import Progress
 
 POLL_SECONDS = 0.1
@@ -30,8 +29,14 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class _Watch:
-    """Whom to tell what; see :func:`run_on_ray`."""
+class Watch:
+    """Whom to tell what.
+
+    Attributes:
+        started: told when a job starts.
+        progress: told how far a job is.
+        finished: told when a job is done.
+    """
 
     started: Callable[[Job], None]
     progress: Callable[[Job, Progress], None]
@@ -49,7 +54,7 @@ class _Slot:
     asked: Any = None
     heard: float = field(default_factory=time.monotonic)
 
-    def start(self, job: Job, watch: _Watch) -> None:
+    def start(self, job: Job, watch: Watch) -> None:
         watch.started(job)
         # The server need not have the driver's working directory.
         folder = job.simulation.folder.absolute()
@@ -64,49 +69,38 @@ def plan_for(agents: int, jobs: int, config: Config) -> Plan:
     Raises:
         ResourceError: if it cannot fit on this machine (an existing cluster is checked later).
     """
-    plan = make_plan(agents, config.agents_per_actor, jobs, os.cpu_count() or 1, config.address)
+    plan = _plan(agents, jobs, config, os.cpu_count() or 1)
     if config.address is None:
         plan.check_memory(available_megabytes())
     return plan
 
 
-def run_on_ray(
-    jobs: Sequence[Job],
-    config: Config,
-    agents: int,
-    started: Callable[[Job], None],
-    progress: Callable[[Job, Progress], None],
-    finished: Callable[[Job], None],
-) -> None:
+def _plan(agents: int, jobs: int, config: Config, cpus: float) -> Plan:
+    return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address)
+
+
+def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, watch: Watch) -> None:
     """Run jobs on Ray, several at a time.
 
     Args:
         jobs: what to run.
         config: the whole configuration.
         agents: the number of agents of the largest run.
-        started: told when a job starts.
-        progress: told how far a job is.
-        finished: told when a job is done.
+        watch: is told how it goes.
 
     Raises:
         FedsimError: the first thing that goes wrong; the other jobs are stopped.
     """
-    for job in {job.label: job for job in jobs}.values():
-        AgentGroup(job.simulation.spec).prepare(0)  # a user's mistake shows before Ray starts
-    expected = make_plan(
-        agents, config.agents_per_actor, len(jobs), os.cpu_count() or 1, config.address
-    )
+    expected = _plan(agents, len(jobs), config, os.cpu_count() or 1)
     with cluster(config.address, expected.actors, config.deadlines.start):
         resources = ray.cluster_resources()
-        plan = make_plan(
-            agents, config.agents_per_actor, len(jobs), resources.get("CPU", 1.0), config.address
-        )
+        plan = _plan(agents, len(jobs), config, resources.get("CPU", 1.0))
         if config.address is not None:
             plan.check_memory(resources.get("memory", float("inf")) / 1e6)
-        _run_jobs(jobs, plan, config, _Watch(started, progress, finished))
+        _run_jobs(jobs, plan, config, watch)
 
 
-def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, watch: _Watch) -> None:
+def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, watch: Watch) -> None:
     waiting, slots = deque(jobs), list[_Slot]()
     try:
         for _ in range(min(plan.parallel, len(jobs))):
@@ -131,7 +125,7 @@ def _server(plan: Plan, config: Config) -> Any:
     ).remote(plan.hosts, plan.cpus_per_host, config.deadlines)
 
 
-def _advance(slots: list[_Slot], waiting: deque[Job], watch: _Watch) -> None:
+def _advance(slots: list[_Slot], waiting: deque[Job], watch: Watch) -> None:
     """Wait a moment; report progress; hand the next job to a server that is free."""
     done, _ = ray.wait([slot.running for slot in slots], num_returns=1, timeout=POLL_SECONDS)
     for slot in list(slots):
@@ -149,7 +143,7 @@ def _advance(slots: list[_Slot], waiting: deque[Job], watch: _Watch) -> None:
             slots.remove(slot)
 
 
-def _report(slot: _Slot, watch: _Watch, wait_seconds: float = 0.0) -> None:
+def _report(slot: _Slot, watch: Watch, wait_seconds: float = 0.0) -> None:
     if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
         if time.monotonic() - slot.heard > slot.deadline:
             raise ResourceError(

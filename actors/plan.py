@@ -14,7 +14,7 @@ from fedsim.errors import ResourceError
 # scipy holds 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
 # MB; a server about the same. What a scenario itself loads comes on top. A private cluster's own
 # processes hold 300 MB. A process costs about 1.5 s of one CPU to start, a cluster about 5 s.
-ACTOR_MEGABYTES = 110
+ACTOR_MEGABYTES = 112
 CLUSTER_MEGABYTES = 300
 ACTOR_CPU_SECONDS = 1.5
 CLUSTER_SECONDS = 5.0

@@ -10,10 +10,10 @@ import ray
 from ray.exceptions import RayError
 
 from fedsim.actors.host import Health, HostActor
+from fedsim.agents import hung
 from fedsim.config import DeadlinesConfig
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.protocol import AgentId
-from fedsim.serial import hung
 
 
 @dataclass

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.build import RunSpec, build_method, build_scenario
-from fedsim.errors import Interrupted, RunError
+from fedsim.errors import Interrupted, ObjectiveError, RunError
 from fedsim.imports import user_code
 from fedsim.journal import Recorded
 from fedsim.objective import evaluate
@@ -102,6 +102,15 @@ class Evaluating:
     t: int
     point: str
     since: float
+
+
+def hung(evaluating: Evaluating, deadline: float, stack: str = "") -> ObjectiveError:
+    """Return the error of an objective that missed its deadline."""
+    return ObjectiveError(
+        f"the objective did not return within {deadline:g} s (agent {evaluating.agent}, round "
+        f"{evaluating.t}, point {evaluating.point}); deadlines.evaluation sets the limit",
+        stack,
+    )
 
 
 class AgentGroup:

@@ -26,8 +26,7 @@ from fedsim.config import (
 )
 from fedsim.errors import ConfigError, Interrupted, RunFolderError
 from fedsim.imports import user_code
-from fedsim.jobs import Job as Job
-from fedsim.jobs import Keeper, Listener, Quiet
+from fedsim.jobs import Job, Keeper, Listener, Quiet
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import Method, Scenario
@@ -165,6 +164,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
             if job.folder.manifest().get("status") != "done"
         ]
         if jobs:
+            check(prepared)
             backend, plan = choose_backend(prepared)
             _execute(path, jobs, backend, plan, config, listener or Quiet())
     return load(path)
@@ -273,11 +273,12 @@ def _execute(
                 run_serial(job.simulation, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
-            from fedsim.actors.launch import run_on_ray
+            from fedsim.actors.launch import Watch, run_on_ray
 
             one_per_curve = {job.label: job.simulation.spec for job in jobs}.values()
             agents = max(build_scenario(spec).agents for spec in one_per_curve)
-            run_on_ray(jobs, config, agents, keeper.started, listener.progress, keeper.finished)
+            watch = Watch(keeper.started, listener.progress, keeper.finished)
+            run_on_ray(jobs, config, agents, watch)
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
         keeper.stopped("interrupted", why)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from threadpoolctl import threadpool_limits
 
-from fedsim.agents import AgentGroup, Answer, Call, Evaluating, Task
-from fedsim.errors import Interrupted, ObjectiveError
+from fedsim.agents import AgentGroup, Answer, Call, Task, hung
+from fedsim.errors import Interrupted
 from fedsim.imports import user_stack
 from fedsim.runfolder import RunFolder
 from fedsim.simulation import Notify, Simulation, recorded_history, simulate
@@ -105,15 +105,6 @@ def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notif
         raise Interrupted("stopped by Ctrl-C") from None
     if worker.failure is not None:
         raise worker.failure
-
-
-def hung(evaluating: Evaluating, deadline: float, stack: str = "") -> ObjectiveError:
-    """Return the error of an objective that missed its deadline."""
-    return ObjectiveError(
-        f"the objective did not return within {deadline:g} s (agent {evaluating.agent}, round "
-        f"{evaluating.t}, point {evaluating.point}); deadlines.evaluation sets the limit",
-        stack,
-    )
 
 
 def _stack(worker: _Worker) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,10 @@ settings.register_profile("fedsim", deadline=None)
 settings.load_profile("fedsim")
 
 ROOT = Path(__file__).parents[1]
+# Started in the background of a shell, pytest and what it starts would ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _NUMBERS = itertools.count()
 
 

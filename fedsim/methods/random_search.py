@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import ConfigError, require
+from fedsim.errors import RunError, require
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -110,6 +110,6 @@ def refuse(request: Request) -> Payload:
     """Refuse to answer, for agents that no server asks anything.
 
     Raises:
-        ConfigError: always.
+        RunError: always.
     """
-    raise ConfigError(f"method: its agents answer no requests, got {request.kind!r}")
+    raise RunError(f"method: its agents answer no requests, got {request.kind!r}")

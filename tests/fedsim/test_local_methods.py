@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, RunError
 from fedsim.kernels import Kernel
 from fedsim.methods.local_model import (
     LocalModel,
@@ -66,7 +66,7 @@ def test_protocol_initial_design_and_space(method: Any, space: Space) -> None:
     np.testing.assert_array_equal([o.u for o in seen[:4]], [space.snap(u) for u in design])
     assert server.state() == {}
     server.restore({})
-    with pytest.raises(ConfigError, match="'posterior'"):
+    with pytest.raises(RunError, match="'posterior'"):
         agent.reply(Request("posterior"), Keys(0, 3, 1))
 
 
