@@ -54,7 +54,8 @@ def _start(workers: int) -> None:
             address="local",  # never some cluster that happens to run on this machine
             include_dashboard=False,
             log_to_driver=False,
-            logging_level=logging.ERROR,
+            # Above ERROR: what went wrong, fedsim tells itself.
+            logging_level=logging.CRITICAL,
             # Ray warns on the user's terminal when it starts more processes than it expects.
             _system_config={"worker_maximum_startup_concurrency": workers},
         )
@@ -65,7 +66,7 @@ def _start(workers: int) -> None:
 def _join(address: str, deadline: float) -> None:
     _probe(address, deadline)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
         raise ResourceError(f"the Ray cluster at {address} cannot be reached: {error}") from error
 

@@ -65,8 +65,9 @@ class Plan:
         """Return the plan as one line for people."""
         where = f"the Ray cluster at {self.address}" if self.address else "a private Ray cluster"
         together = f", {self.parallel} runs at a time" if self.parallel > 1 else ""
+        hosts = f"{self.hosts} host actor{'s' if self.hosts > 1 else ''}"
         return (
-            f"{self.agents} agents in {self.hosts} host actors{together} on {where}: about "
+            f"{self.agents} agents in {hosts}{together} on {where}: about "
             f"{self.megabytes / 1000:.1f} GB and {self.start_seconds:.0f} s to start"
         )
 

@@ -117,6 +117,8 @@ class HostPool:
 
     def _overdue(self, host: Host, health: Health) -> FedsimError | None:
         limit, now = self.deadlines.evaluation, time.monotonic()
+        # What is not an objective (building agents on a busy machine, too) may take longer.
+        patience = limit + self.deadlines.answer
         if health.evaluating is not None:
             host.program = None
             return hung(health.evaluating, limit) if health.seconds > limit else None
@@ -124,9 +126,9 @@ class HostPool:
             host.program = None
         elif host.program is None or host.program[0] != health.agent:
             host.program = (health.agent, now)
-        elif now - host.program[1] > limit:
+        elif now - host.program[1] > patience:
             return RunError(
-                f"the method's program of agent {health.agent} did not return within {limit:g} s; "
-                "deadlines.evaluation sets the limit"
+                f"the method's program of agent {health.agent} did not return within "
+                f"{patience:g} s; deadlines.evaluation and deadlines.answer set the limit"
             )
         return None

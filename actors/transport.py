@@ -209,7 +209,7 @@ def reason(error: RayError) -> str:
     """Return why Ray lost an actor, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = next((line for line in lines if line.startswith("The actor is dead because")), lines[0])
-    return told.partition(" There are some potential root causes")[0]
+    return told.partition(" There are some potential root causes")[0].partition(". ")[0]
 
 
 def _names(part: Part) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from fedsim.analysis import Run
 from fedsim.errors import ConfigError, RunFolderError
@@ -38,6 +39,7 @@ def plot_runs(runs: Sequence[Run], path: Path) -> Path:
         if curve["sem"].notna().all():
             low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
             axes.fill_between(curve.index, low, high, alpha=0.25, color=line.get_color(), lw=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("round (0 is the initial design)")
     axes.set_ylabel(f"{LABELS[column]}, mean of agents")
     axes.grid(alpha=0.3)

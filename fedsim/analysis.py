@@ -51,8 +51,10 @@ class SeedRun:
         """Return ``observations`` or ``rounds``; raises RunFolderError before the run is done."""
         path = self.folder.path / f"{name}.parquet"
         if not path.exists():
+            reason = self.folder.manifest().get("reason")
             raise RunFolderError(
-                f"{self.folder.path}: the run is {self.status}; `fedsim resume` finishes it"
+                f"{self.folder.path}: not finished (status: {self.status}"
+                f"{f', {reason}' if reason else ''}); `fedsim resume` goes on with it"
             )
         return pd.read_parquet(path)
 

@@ -7,7 +7,9 @@ supplied by fedsim and cannot be set in a section.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import sys
 import typing
 from collections.abc import Sequence
@@ -44,6 +46,12 @@ class RunSpec:
     seed: int
     data_dir: str | None
     import_from: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Names scenario, method, rounds and seed: what a journal depends on."""
+        told = [self.scenario, self.method, self.rounds, self.seed]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def scenario_name(self) -> str:
@@ -146,7 +154,12 @@ def find(section: str, name: str, import_from: str) -> Entry:
         )
     if import_from not in sys.path:
         sys.path.insert(0, import_from)
-    return Entry(name)
+    entry = Entry(name)
+    try:
+        entry.load()
+    except ConfigError as error:
+        raise ConfigError(f"{section}.name: {error}") from None
+    return entry
 
 
 def _checked(entry: Entry, section: str, given: Settings) -> BaseModel:

@@ -24,6 +24,7 @@ from fedsim.schema import validate
 from fedsim.yamlfile import parse_yaml, read_yaml
 
 DEFAULT = "synthetic"
+MOST_SEEDS = 10_000
 NOISE_CONTROL = " (noise only)"
 VARIABLE = ("scenario", "method", "rounds", "privacy")
 """What variants may differ in."""
@@ -74,8 +75,11 @@ def parse_seeds(value: Any) -> Any:
     seeds: list[int] = []
     for part in value.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        digits = first.isdigit() and (last or first).isdigit() and not (dash and not last)
+        if not digits or int(last or first) < int(first):
             raise ConfigError(f"seeds: expected e.g. 3, 0-9 or 1,4,7-9, got {value!r}")
+        if int(last or first) - int(first) >= MOST_SEEDS:
+            raise ConfigError(f"seeds: expected at most {MOST_SEEDS} in one run, got {value!r}")
         seeds += range(int(first), int(last or first) + 1)
     return seeds
 
@@ -151,9 +155,9 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
         return loaded
     path = Path(text)
     if not path.is_file():
-        raise ConfigError(
-            f"{text}: neither a file nor a ready configuration{nearest(text, ready_names())}"
-        )
+        folder = " (it is a folder)" if path.is_dir() else ""
+        hint = nearest(text, ready_names())
+        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
     return read_yaml(path)
 
 
@@ -221,6 +225,8 @@ def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
     overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
     expanded: dict[str, Config] = {}
     for label, changes in overrides.items():
+        if not label.strip():
+            raise ConfigError("variants: expected a label for every curve, got an empty one")
         try:
             single = _variant(config, changes, import_from)
         except ConfigError as error:

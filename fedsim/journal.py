@@ -1,6 +1,7 @@
 """The journal: an append-only, deterministic record of everything that happened in a run.
 
-One JSON object per line. The first line names the format; then, for every call of the fleet:
+One JSON object per line. The first line names the format and the run; then, for every call of
+the fleet:
 
 - ``step``: the observations of all agents that took part;
 - ``ask``: what was asked of whom without a step;
@@ -121,12 +122,31 @@ class LineWriter:
         self._file.close()
 
 
-def open_journal(path: Path) -> LineWriter:
-    """Return a writer of a journal, whose every line is on disk at once; errors as there."""
+def open_journal(path: Path, fingerprint: str) -> LineWriter:
+    """Return a writer of a journal, whose every line is on disk at once.
+
+    Args:
+        path: the file; created with its header if it is absent.
+        fingerprint: of the run that it is the journal of.
+
+    Raises:
+        RunFolderError: if it cannot be written, or is the journal of another run.
+    """
     writer = LineWriter(path, sync=True)
     if writer.empty:
-        writer.append(HEADER)
+        writer.append({**HEADER, "run": fingerprint})
+    elif _header(path).get("run") != fingerprint:
+        raise RunFolderError(
+            f"{path}: belongs to other settings than config.yaml beside it: what was recorded "
+            "would be mixed with something else; restore config.yaml, or start a new run"
+        )
     return writer
+
+
+def _header(path: Path) -> Line:
+    with path.open("rb") as file:
+        header: Line = json.loads(file.readline())
+    return header
 
 
 def read_journal(path: Path) -> Iterator[Line]:
@@ -148,7 +168,7 @@ def read_journal(path: Path) -> Iterator[Line]:
                 if not isinstance(line, dict) or "kind" not in line:
                     raise RunFolderError(f"{path}: line {number} is damaged: {raw[:60]!r}")
                 if number == 1:
-                    if line != HEADER:
+                    if {**line, **HEADER} != line:
                         raise RunFolderError(
                             f"{path}: expected a journal of format {HEADER['format']}, "
                             f"got {raw[:60]!r}; was it written by another version of fedsim?"

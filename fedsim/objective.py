@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -35,9 +36,10 @@ def evaluate(
             f"the objective raised {type(error).__name__} ({where}): {error}",
             user_traceback(error),
         ) from None
-    except SystemExit as error:
+    except (SystemExit, GeneratorExit) as error:
         raise ObjectiveError(
-            f"the objective called exit ({where})", user_traceback(error)
+            f"the objective raised {type(error).__name__} ({where}); it must return a number",
+            user_traceback(error),
         ) from None
     found = value if isinstance(value, Evaluation) else Evaluation(value)
     noiseless = None if found.noiseless is None else _finite(found.noiseless, where)
@@ -50,6 +52,8 @@ def _finite(number: object, where: str) -> float:
             f"the objective returned {type(number).__name__} ({where}): expected a number "
             "or fedsim.protocol.Evaluation; return float(...)"
         )
+    if isinstance(number, int) and abs(number) > sys.float_info.max:
+        number = math.inf
     if isinstance(number, np.complexfloating) or not math.isfinite(number):
         raise ObjectiveError(
             f"the objective returned {number} ({where}): expected a finite number; return "

@@ -64,7 +64,8 @@ def find_position(
     if len(lines) < settled:
         raise RunFolderError(
             f"{folder.journal}: expected at least {settled} lines, as state/checkpoint.npz says, "
-            f"got {len(lines)}: its end is lost; without the checkpoint, the run goes on from there"
+            f"got {len(lines)}: its end is lost; to go on from what is left, remove "
+            f"{folder.path / 'state' / 'checkpoint.npz'} and resume"
         )
     records = [record for _, record in observations(lines[:settled])]
     steps = dict.fromkeys(range(agents), 0)

@@ -36,7 +36,7 @@ import numpy as np
 
 from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.space import Array
-from fedsim.yamlfile import format_yaml
+from fedsim.yamlfile import format_yaml, read_yaml
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -140,6 +140,10 @@ class RunFolder:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         write_yaml(self.path / "config.yaml", config)
+
+    def config(self) -> dict[str, Any]:
+        """Return this run's configuration; raises RunFolderError if it cannot be read."""
+        return read_yaml(self.path / "config.yaml")
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest, or an empty one if the run never started."""

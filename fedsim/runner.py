@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -209,7 +210,7 @@ def make_jobs(prepared: Prepared, folder: Path) -> list[Job]:
         for seed in curve.seeds:
             simulation = Simulation(
                 prepared.spec(curve, seed),
-                base / f"seed-{seed}",
+                (base / f"seed-{seed}").absolute(),
                 system_noise=curve.privacy.noise_source == "system",
                 budget=budget,
                 transcript=curve.transcript,
@@ -270,7 +271,8 @@ def _execute(
             for job in jobs:
                 keeper.started(job)
                 notify = partial(listener.progress, job)
-                run_serial(job.simulation, config.deadlines.evaluation, notify)
+                with chdir(Path.cwd()):  # an objective may go elsewhere
+                    run_serial(job.simulation, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
             from fedsim.actors.launch import Watch, run_on_ray

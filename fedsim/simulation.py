@@ -164,7 +164,7 @@ def simulate(
             tuple(range(scenario.agents)),
             simulation.spec.seed,
             folder,
-            files.enter_context(closing(open_journal(folder.journal))),
+            files.enter_context(closing(open_journal(folder.journal, simulation.spec.fingerprint))),
             system_noise=simulation.system_noise,
             budget=simulation.budget,
             position=position,

@@ -67,6 +67,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path}: not a text file in UTF-8: {error}") from error
     except yaml.YAMLError as error:
         raise RunFolderError(f"{path}: not valid YAML: {error}") from error
+    if found is None:
+        raise RunFolderError(f"{path}: is empty; `fedsim init NAME` writes one to start from")
     if not isinstance(found, dict):
         raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
     return found

@@ -75,6 +75,19 @@ def test_the_readme_shows_the_tested_example() -> None:
     assert shown.strip() in (ROOT / "docs" / "examples" / "branin.yaml").read_text()
 
 
+def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space, method = blocks(ROOT / "docs" / "extending.md", "python")
+    assert method in (ROOT / "docs" / "examples" / "hill.py").read_text()
+    exec(space, {})
+    monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
+    from fedsim.imports import load_class
+    from fedsim.testing import check_method
+
+    check_method(load_class("hill:HillClimbing"))
+
+
 def test_the_readmes_python_runs(workplace: Path) -> None:
     code = next(block for block in blocks(PAGES[0], "python") if "fedsim.run" in block)
     (workplace / "docs" / "examples" / "script.py").write_text(code)

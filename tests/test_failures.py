@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +138,7 @@ class TestMistakes:
             (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' stands here twice"),
             (b"- 1", "expected a mapping of keys, got list"),
             (b"\x80\x81", "not a text file in UTF-8"),
-            (b"", "expected a mapping of keys, got NoneType"),
+            (b"", "is empty; `fedsim init NAME` writes one"),
         ],
     )
     def test_a_file(self, fedsim: Callable[..., Outcome], content: bytes, message: str) -> None:
@@ -205,7 +207,7 @@ class TestUsersCode:
             ),
             ("return None", "the objective returned NoneType (agent 1, round 2", 0),
             ("raise KeyError('[red]x')", "the objective raised KeyError (agent 1, round 2", 1),
-            ("sys.exit(0)", "the objective called exit (agent 1, round 2", 1),
+            ("sys.exit(0)", "the objective raised SystemExit (agent 1, round 2", 1),
             ("time.sleep(2)", "the objective did not return within 0.4 s (agent 1, round 2", 1),
         ],
     )
@@ -328,3 +330,68 @@ class TestKilled:
         assert status("runs/small-1") == "running"
         expected = uninterrupted()
         assert resumed() == expected
+
+
+class TestNewcomers:
+    """What a first-time user ran into."""
+
+    def test_other_settings_are_not_mixed_into_a_run(self, fedsim: Callable[..., Outcome]) -> None:
+        fedsim("run", write(small()))
+        folder = Path("runs/small-1/seed-0")
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        (folder / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+        config = Path("runs/small-1/config.yaml")
+        config.write_text(config.read_text("utf-8").replace("rounds: ", "rounds: 1"), "utf-8")
+        got = fedsim("resume", "runs/small-1")
+        assert (got.code, "belongs to other settings than config.yaml" in got.err) == (2, True)
+
+    @pytest.mark.parametrize("trouble", ["return 10**400", "raise GeneratorExit"])
+    def test_odd_objectives(
+        self, fedsim: Callable[..., Outcome], user_module: Module, trouble: str
+    ) -> None:
+        got = fedsim("run", write(users_config(user_module, trouble)))
+        assert got.code == 3
+        assert "the objective r" in got.err
+        assert "(agent 1, round 2" in got.err
+        assert "fedsim/objective.py" not in got.err
+
+    def test_an_objective_may_change_the_folder(
+        self, fedsim: Callable[..., Outcome], user_module: Module, tmp_path: Path
+    ) -> None:
+        raw = users_config(user_module, f"import os; os.chdir({str(tmp_path.parent)!r})")
+        assert fedsim("run", write(raw)).code == 0
+        assert Path("runs/small-1/seed-0/rounds.parquet").exists()
+
+    def test_huge_noise_multipliers(self, fedsim: Callable[..., Outcome]) -> None:
+        values = ("--agents", "9", "--rounds", "5", "--sampling-rate", "0.5")
+        got = fedsim("privacy", "subsampled", *values, "--noise-multiplier", "1e200", "--json")
+        assert got.code == 0
+        assert json.loads(got.out)["pld"] < 1e-6
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("--seeds", "3-1"), "seeds: expected e.g. 3, 0-9 or 1,4,7-9, got '3-1'"),
+            (("--seeds", "0-99999999"), "seeds: expected at most 10000"),
+            (("--set", "variants={'': {}}"), "variants: expected a label for every curve"),
+            (("--set", "scenario.name=nowhere:x:"), "scenario.name: expected a name"),
+            (("--set", "scenario={name: 'nowhere:x:'}"), "scenario.name: nowhere:x:: no module"),
+        ],
+    )
+    def test_mistakes(
+        self, fedsim: Callable[..., Outcome], arguments: tuple[str, ...], message: str
+    ) -> None:
+        got = fedsim("run", write(small()), *arguments)
+        assert got.code == 2
+        assert message in got.err
+
+    def test_show_says_where_an_unfinished_run_stands(
+        self, fedsim: Callable[..., Outcome], user_module: Module
+    ) -> None:
+        fedsim("run", write(users_config(user_module, "raise KeyError('x')")))
+        shown = fedsim("show", "runs/small-1").out
+        assert "failed, 1 of" in " ".join(shown.split())
+        assert "go on with: fedsim resume runs/small-1" in shown
+
+    def test_the_version(self, fedsim: Callable[..., Outcome]) -> None:
+        assert fedsim("--version").out.strip() == metadata.version("fedsim")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedsim.cli.consoles import make_console
 from fedsim.cli.running import JsonOption
 from fedsim.errors import ConfigError, nearest
 
@@ -48,7 +48,7 @@ def compare(
         print(text.replace("NaN", "null"))
         return
     metric = run.runs[0].summary()["metric"]
-    Console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
+    make_console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
 
 
 def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:

@@ -7,12 +7,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from importlib import metadata
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from fedsim.cli import compare, running, showing
+from fedsim.cli.consoles import make_console
 from fedsim.cli.privacy import privacy_app
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 
@@ -21,11 +22,28 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="fedsim",
-    help="Simulate federated Bayesian optimisation, in this process or on a Ray cluster.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(metadata.version("fedsim"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """Simulate federated Bayesian optimisation, in this process or on a Ray cluster."""
+
+
 app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("list")(showing.list_names)
@@ -60,7 +78,7 @@ def run_command(arguments: Sequence[str]) -> int:
     Args:
         arguments: what follows ``fedsim``.
     """
-    errors = Console(stderr=True, highlight=False)
+    errors = make_console(stderr=True)
     try:
         code = app(args=list(arguments), standalone_mode=False)
     except _ClickException as error:

@@ -7,9 +7,9 @@ import math
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fedsim.cli.consoles import make_console
 from fedsim.cli.running import JsonOption
 from fedsim.errors import ConfigError, nearest, require
 from fedsim.privacy.accountants import (
@@ -61,8 +61,8 @@ def subsampled_command(
     if as_json:
         print(json.dumps(_losses_record(delta, losses, small)))
     else:
-        Console().print(_losses_table(delta, losses, small))
-        Console().print(_meaning())
+        make_console().print(_losses_table(delta, losses, small))
+        make_console().print(_meaning())
 
 
 @privacy_app.command("calibrate")
@@ -102,11 +102,11 @@ def calibrate_command(
         print(json.dumps(_calibration_record(result)))
     else:
         option = "--" + result.found.replace("_", "-")
-        Console().print(
+        make_console().print(
             f"{option} {getattr(result, result.found)} costs epsilon {result.loss.epsilon:.4f} "
             f"at delta {result.loss.delta:.3g}; accountant: {_WORDS[result.loss.accountant]}."
         )
-        Console().print(_meaning())
+        make_console().print(_meaning())
 
 
 def _losses_record(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from fedsim.cli.consoles import make_console
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
 from fedsim.config import delta_of
 from fedsim.runner import Prepared, check, choose_backend, planned_costs, prepare
@@ -59,7 +60,7 @@ def run(
     with only_json_on_stdout(as_json):
         prepared = prepare(source, [*overrides, *(assignments or [])], data)
         if not dry_run:
-            console = Console(stderr=as_json)
+            console = make_console(stderr=as_json)
             with LiveDisplay(console) as display:
                 finished = start_run(prepared, out=out, listener=display)
             result = _close(finished, console)
@@ -76,7 +77,7 @@ def resume(
 ) -> None:
     """Go on with an unfinished run, from its last recorded evaluation."""
     with only_json_on_stdout(as_json):
-        console = Console(stderr=as_json)
+        console = make_console(stderr=as_json)
         with LiveDisplay(console) as display:
             finished = resume_run(folder, listener=display)
         result = _close(finished, console)
@@ -97,15 +98,16 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
     summaries = run.summaries()
     console.print(closing_table(summaries))
     if summaries[0].get("epsilon"):
-        console.print(privacy_sentence(summaries[0]["epsilon"]), highlight=False, soft_wrap=True)
+        console.print(privacy_sentence(summaries[0]["epsilon"]), soft_wrap=True)
+    refused = sum(s.get("releases_refused", 0) for s in summaries)
+    if refused:
+        console.print(f"releases refused by privacy.budget: {refused}; agents went on alone")
     for warning in sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])}):
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
-        console.print(found.sentence(), markup=False, highlight=False, soft_wrap=True)
+        console.print(found.sentence(), markup=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
-    console.print(
-        f"folder  {run.folder}\npicture {picture}", markup=False, highlight=False, soft_wrap=True
-    )
+    console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
     if len(summaries) == 1:
         result = {**summaries[0], **result}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from fedsim.cli.consoles import make_console
 from fedsim.cli.display import closing_table, privacy_sentence
 from fedsim.cli.running import JsonOption, only_json_on_stdout
 from fedsim.config import read_config, ready_names, ready_text
@@ -19,6 +19,9 @@ from fedsim.objective import evaluate as call
 from fedsim.registry import METHODS, SCENARIOS
 from fedsim.rng import Keys
 from fedsim.runner import prepare
+
+if TYPE_CHECKING:
+    from fedsim.analysis import SeedRun
 
 
 def list_names(as_json: JsonOption = False) -> None:
@@ -36,7 +39,7 @@ def list_names(as_json: JsonOption = False) -> None:
         table = Table(title=kind, title_justify="left", show_header=False, box=None)
         for name, summary in names.items():
             table.add_row(name, summary)
-        Console().print(table)
+        make_console().print(table)
 
 
 def show(
@@ -50,16 +53,25 @@ def show(
     if as_json:
         print(json.dumps({"folder": str(run.folder), "runs": summaries}))
         return
-    console = Console()
+    console = make_console()
     console.print(closing_table(summaries))
-    for one, summary in zip(run.runs, summaries, strict=True):
-        manifest = one.folder.manifest()
-        if manifest.get("reason") and summary["status"] != "done":
-            text = f"{one.folder.path}: {summary['status']}: {manifest['reason']}"
-            console.print(text, markup=False, soft_wrap=True)
+    unfinished = [one for one in run.runs if one.status != "done"]
+    for one in unfinished:
+        console.print(_standing(one), markup=False, soft_wrap=True)
+    if unfinished:
+        console.print(f"go on with: fedsim resume {run.folder}", markup=False, soft_wrap=True)
     private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
     if private:
-        console.print(privacy_sentence(private), highlight=False, soft_wrap=True)
+        console.print(privacy_sentence(private), soft_wrap=True)
+
+
+def _standing(one: SeedRun) -> str:
+    """Say where an unfinished run stands: a killed one still counts as running."""
+    checkpoint, reason = one.folder.load_checkpoint(), one.folder.manifest().get("reason")
+    rounds = one.folder.config()["rounds"]
+    done = max(0, checkpoint.rounds - 1) if checkpoint else 0
+    text = f"{one.variant}, seed {one.seed}: {one.status}, {done} of {rounds} rounds"
+    return f"{text}: {reason}" if reason else text
 
 
 def init(

@@ -41,6 +41,7 @@ SAMPLING = "Poisson"
 STRICT_DELTA = 1e-5
 """Reported beside the paper's N^-1.1, which is weak for few agents."""
 
+_LARGEST_MULTIPLIER = 1e9  # counted as this much at most: squares stay in float range
 _SMALLEST_MULTIPLIER = 1e-6  # below it no release is private, and squares leave float range
 
 
@@ -127,5 +128,9 @@ def privacy_loss(
     elif min(c.noise_multiplier for c in costly) < _SMALLEST_MULTIPLIER:
         epsilon = math.inf
     else:
-        epsilon = accountant.epsilon(costly, float(delta))
+        bounded = (
+            c._replace(noise_multiplier=min(c.noise_multiplier, _LARGEST_MULTIPLIER))
+            for c in costly
+        )
+        epsilon = accountant.epsilon(tuple(bounded), float(delta))
     return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)

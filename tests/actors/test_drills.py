@@ -88,9 +88,8 @@ def config(bowl: dict[str, Any], method: str, seeds: list[int]) -> dict[str, Any
 @pytest.fixture
 def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
     """The journals of undisturbed runs in one process."""
-    quick = {**config, "scenario": {"name": "workloads:Bowl"}}
     alone = {"backend": "serial", "agents_per_actor": "auto"}
-    fedsim.run({**quick, **alone}, out=tmp_path / "serial")
+    fedsim.run({**config, **alone}, out=tmp_path / "serial")
     found = journals(tmp_path / "serial", config["seeds"])
     assert len(set(found.values())) == len(found)
     return found
@@ -107,8 +106,7 @@ class TestOneCluster:
         tmp_path: Path,
         agents_per_actor: str | int,
     ) -> None:
-        quick = {"scenario": {"name": "workloads:Bowl"}, "agents_per_actor": agents_per_actor}
-        fedsim.run({**config, **quick}, out=tmp_path / "run")
+        fedsim.run({**config, "agents_per_actor": agents_per_actor}, out=tmp_path / "run")
         assert journals(tmp_path / "run", config["seeds"]) == expected
 
     @drill("random-search", "dp-fts-de")

@@ -212,7 +212,7 @@ class TestEvaluate:
         with pytest.raises(ObjectiveError, match=message):
             evaluate(lambda point, rng: value, {}, rng(0, "x", 0, 0), "here")
 
-    @pytest.mark.parametrize(("raiser", "word"), [(fail, "ValueError"), (leave, "exit")])
+    @pytest.mark.parametrize(("raiser", "word"), [(fail, "ValueError"), (leave, "SystemExit")])
     def test_what_it_raises_is_shown_with_its_own_traceback(
         self, raiser: Callable[[], Any], word: str
     ) -> None:

@@ -87,7 +87,7 @@ class Bench:
 
     def fleet(self) -> RecordingFleet:
         """A fleet that begins at the start and replays what the journal holds."""
-        self.journal = open_journal(self.folder.journal)
+        self.journal = open_journal(self.folder.journal, "r1")
         options: dict[str, Any] = {"system_noise": False, "budget": None, **self.options}
         position = Position(dict.fromkeys(range(3), 0), Ledger(), 0, 0, deque(self.lines()))
         return RecordingFleet(

@@ -32,7 +32,7 @@ LINES: list[dict[str, Any]] = [
 
 
 def write(path: Path) -> bytes:
-    journal = open_journal(path)
+    journal = open_journal(path, "r1")
     for line in LINES:
         journal.append(line)
     journal.close()
@@ -56,7 +56,7 @@ class FakeFile:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     data = write(tmp_path / "j")
-    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":1}'
+    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":1,"run":"r1"}'
     assert list(read_journal(tmp_path / "j")) == LINES
     assert [(t, r.y) for t, r in observations(LINES)] == [(0, 1.5)]
 
@@ -89,7 +89,7 @@ def test_a_line_torn_anywhere_is_cut_and_the_rest_goes_on(tmp_path: Path) -> Non
         path.write_bytes(data[:size])
         whole = data[:size].count(b"\n")
         assert list(read_journal(path)) == LINES[: max(0, whole - 1)]
-        journal = open_journal(path)
+        journal = open_journal(path, "r1")
         for line in LINES[max(0, whole - 1) :]:
             journal.append(line)
         journal.close()
@@ -133,7 +133,7 @@ def test_an_absent_journal_is_named(tmp_path: Path) -> None:
 def test_a_folder_in_its_place_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "j").mkdir()
     with pytest.raises(RunFolderError, match=r"j: cannot be written: Is a directory") as caught:
-        open_journal(tmp_path / "j")
+        open_journal(tmp_path / "j", "r1")
     assert caught.value.exit_code == 2
     with pytest.raises(RunFolderError, match="cannot be read"):
         list(read_journal(tmp_path / "j"))
@@ -173,3 +173,10 @@ def test_a_read_only_disk_is_another_matter(on_fake: Callable[[FakeFile], LineWr
     with pytest.raises(RunFolderError) as caught:
         on_fake(FakeFile(0, 5, errno.EROFS)).append(LINES[0])
     assert not isinstance(caught.value, DiskError)
+
+
+def test_the_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
+    open_journal(tmp_path / "j", "r1").close()
+    open_journal(tmp_path / "j", "r1").close()
+    with pytest.raises(RunFolderError, match=r"other settings than config\.yaml"):
+        open_journal(tmp_path / "j", "r2")
