@@ -6,6 +6,7 @@ import time
 from typing import Any, Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from fedsim.privacy.accountants import default_delta, make_accountant, privacy_loss
 from fedsim.privacy.ledger import Ledger
@@ -53,12 +54,14 @@ def release_of_many() -> tuple[float, float]:
 
 def main() -> None:
     """Print the timings."""
-    import dp_accounting.pld  # noqa: F401 - its import is not what is measured
+    import dp_accounting.pld  # noqa: F401 - imports are not what is measured
+    import scipy.optimize  # noqa: F401
 
     print(f"epsilon after every one of {ROUNDS} rounds (N=29, P=4, q=0.35, z=1), CPU seconds:")
     for name in ("moments", "rdp", "pld"):
         for accounting in ("paper", "exact"):
-            seconds, epsilon, keys = epsilon_every_round(name, accounting)
+            with threadpool_limits(1):
+                seconds, epsilon, keys = epsilon_every_round(name, accounting)
             print(f"  {name:8s}{accounting:6s}{seconds:7.2f} s  eps {epsilon:8.4f}  keys {keys}")
     whole, product = release_of_many()
     print(
