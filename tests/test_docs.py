@@ -28,7 +28,7 @@ def commands(page: Path) -> list[str]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Path:
+def readers_folder(tmp_path: Path) -> Path:
     """Return a folder as a reader would have it: the clone's docs, and nothing else."""
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     for name in ("Makefile", "pyproject.toml"):
@@ -51,7 +51,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(page: Path, workplace: Path) -> None:
+def test_commands_run(page: Path, readers_folder: Path) -> None:
     shown = commands(page)
     for command in shown:
         if command.startswith("pip install"):
@@ -60,11 +60,11 @@ def test_commands_run(page: Path, workplace: Path) -> None:
             command = command.replace("make ", "make --dry-run ")
         elif LONG.search(command):
             command += " --dry-run"
-        done = shell(command, workplace)
+        done = shell(command, readers_folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     if page.name == "README.md":
         assert {"make run", "make test"} <= set(shown)
-        assert (workplace / "regret.png").stat().st_size > 10_000
+        assert (readers_folder / "regret.png").stat().st_size > 10_000
 
 
 def test_the_readme_shows_the_tested_example() -> None:
@@ -88,10 +88,10 @@ def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     check_method(load_class("hill:HillClimbing"))
 
 
-def test_the_readmes_python_runs(workplace: Path) -> None:
+def test_the_readmes_python_runs(readers_folder: Path) -> None:
     code = next(block for block in blocks(PAGES[0], "python") if "fedsim.run" in block)
-    (workplace / "docs" / "examples" / "script.py").write_text(code)
-    done = shell("python script.py", workplace / "docs" / "examples")
+    (readers_folder / "docs" / "examples" / "script.py").write_text(code)
+    done = shell("python script.py", readers_folder / "docs" / "examples")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 8  # a header, rounds 0 to 5, the dtype
 
