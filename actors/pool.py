@@ -34,10 +34,6 @@ class Host:
     next_question: float = 0.0
     program: tuple[AgentId, float] | None = None
 
-    def expect(self) -> None:
-        """Take note that a new call begins."""
-        self.program = None
-
 
 @dataclass
 class HostPool:

@@ -130,7 +130,7 @@ class RayTransport:
         for part in parts:
             share, actor = part.share, part.share.host.actor
             part.attempts += 1
-            share.host.expect()
+            share.host.program = None  # a new call begins
             if share.assigned:
                 ref = actor.handle.remote(call_ref, part.tasks)
             else:

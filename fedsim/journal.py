@@ -136,6 +136,7 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
     if writer.empty:
         writer.append({**HEADER, "run": fingerprint})
     elif _header(path).get("run") != fingerprint:
+        writer.close()
         raise RunFolderError(
             f"{path}: belongs to other settings than config.yaml beside it: what was recorded "
             "would be mixed with something else; restore config.yaml, or start a new run"

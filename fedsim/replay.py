@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from fedsim.errors import RunFolderError
-from fedsim.journal import Line, Recorded, cut_torn_line, observations, read_journal
+from fedsim.journal import Line, Recorded, observations, read_journal
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import AgentId
 from fedsim.runfolder import Checkpoint, RunFolder
@@ -53,12 +53,11 @@ def find_position(
 ) -> tuple[Position, list[Recorded]]:
     """Return where a run stands, and the evaluations before its checkpoint.
 
-    Cuts a torn last line off the journal.
+    A torn last line of the journal is left out here, and cut when the journal is opened to go on.
 
     Raises:
         RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
     """
-    cut_torn_line(folder.journal)
     lines = list(read_journal(folder.journal)) if folder.journal.exists() else []
     settled, calls = (checkpoint.lines, checkpoint.calls) if checkpoint else (0, 0)
     if len(lines) < settled:
