@@ -54,4 +54,7 @@ SCENARIOS: Mapping[str, Entry] = {
     "digits-svm": Entry(
         "fedsim.scenarios.digits_svm:DigitsSVM", "SVMs on unequal shares of handwritten digits"
     ),
+    "landmine": Entry(
+        "fedsim.scenarios.landmine:Landmine", "SVMs on 29 landmine fields (needs the data set)"
+    ),
 }
