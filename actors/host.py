@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 from threadpoolctl import threadpool_limits
 
-from fedsim.agents import AgentGroup, Answer, Call, Evaluating, Task
+from fedsim.agents import AgentGroup
 from fedsim.build import RunSpec
+from fedsim.calls import Answer, Call, Evaluating, Proposed, Task
 from fedsim.journal import Recorded
 from fedsim.protocol import AgentId
 
@@ -39,11 +41,13 @@ class Health:
         agent: whose part of a call is being done, or None.
         evaluating: the objective that runs just now, or None.
         seconds: how long that objective has been running.
+        node: the machine.
     """
 
     agent: AgentId | None
     evaluating: Evaluating | None
     seconds: float
+    node: str
 
 
 class AgentHost:
@@ -53,35 +57,54 @@ class AgentHost:
         self._group: AgentGroup | None = None
         self._busy: AgentId | None = None
 
-    def take_over(self, assignment: Assignment, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """Build agents from their history in place of those held so far, then :meth:`handle`."""
-        # One BLAS thread: results must not depend on the number of cores. The variable that Ray
-        # sets comes too late for libraries that are loaded already.
-        threadpool_limits(limits=1)
-        self._group, self._busy = None, assignment.agents[0]
-        group = AgentGroup(assignment.spec)
-        group.rebuild(assignment.agents, assignment.history)
-        self._group = group
-        return self.handle(call, tasks)
+    def propose(
+        self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
+    ) -> list[Proposed]:
+        """Let agents choose what is to be evaluated elsewhere; arguments as for :meth:`handle`."""
+        group = self._group_of(assignment)
+        return [p for task in self._noted(tasks) for p in group.propose(call, [task])]
 
-    def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """Let agents do their part in a call."""
+    def handle(
+        self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
+    ) -> list[Answer]:
+        """Let agents do their part in a call.
+
+        Args:
+            call: the call.
+            tasks: each agent's part.
+            assignment: agents to take over first; None: those that are here do it.
+        """
+        group = self._group_of(assignment)
+        return [a for task in self._noted(tasks) for a in group.handle(call, [task])]
+
+    def _group_of(self, assignment: Assignment | None) -> AgentGroup:
+        """Return the agents here, built from their history in place of others if need be."""
+        if assignment is not None:
+            # One BLAS thread: results must not depend on the number of cores. The variable that
+            # Ray sets comes too late for libraries that are loaded already.
+            threadpool_limits(limits=1)
+            self._group, self._busy = None, assignment.agents[0]
+            group = AgentGroup(assignment.spec, node=platform.node())
+            group.rebuild(assignment.agents, assignment.history)
+            self._group = group
         assert self._group is not None
-        answers = []
+        return self._group
+
+    def _noted(self, tasks: Sequence[Task]) -> Iterator[Task]:
+        """Yield tasks one by one, for :meth:`health` to see whose turn it is."""
         try:
             for task in tasks:
                 self._busy = task.agent
-                answers += self._group.handle(call, [task])
+                yield task
         finally:
             self._busy = None
-        return answers
 
     @ray.method(concurrency_group="health")
     def health(self) -> Health:
         """Tell what the host is doing; answered while an objective runs."""
         evaluating = self._group.evaluating if self._group else None
         seconds = time.monotonic() - evaluating.since if evaluating else 0.0
-        return Health(self._busy, evaluating, seconds)
+        return Health(self._busy, evaluating, seconds, platform.node())
 
 
 # Ray's type stubs do not know concurrency groups.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.cluster import cluster
+from fedsim.actors.nodes import check_room, reason
 from fedsim.actors.plan import Plan, available_megabytes, make_plan
 from fedsim.actors.server import ServerActor
-from fedsim.actors.transport import reason
 from fedsim.config import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.jobs import Job
-from fedsim.simulation import Progress
+from fedsim.progress import Progress
+from fedsim.resources import Resources
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
@@ -63,20 +64,29 @@ class _Slot:
         self.asked = self.server.progress.remote()
 
 
-def plan_for(agents: int, jobs: int, config: Config) -> Plan:
+def plan_for(agents: int, jobs: int, config: Config, needs: Iterable[Resources | None]) -> Plan:
     """Return the checked plan of a run, before Ray is started.
+
+    Args:
+        agents: agents of the largest run.
+        jobs: the number of runs.
+        config: the whole configuration.
+        needs: what an evaluation of each needs, if it is a task of its own.
 
     Raises:
         ResourceError: if it cannot fit on this machine (an existing cluster is checked later).
     """
-    plan = _plan(agents, jobs, config, os.cpu_count() or 1)
+    plan = _plan(agents, jobs, config, os.cpu_count() or 1, needs)
     if config.address is None:
         plan.check_memory(available_megabytes())
     return plan
 
 
-def _plan(agents: int, jobs: int, config: Config, cpus: float) -> Plan:
-    return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address)
+def _plan(
+    agents: int, jobs: int, config: Config, cpus: float, needs: Iterable[Resources | None]
+) -> Plan:
+    evaluation = next((need for need in needs if need is not None), None)
+    return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address, evaluation)
 
 
 def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, watch: Watch) -> None:
@@ -91,10 +101,13 @@ def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, watch: Watch) -
     Raises:
         FedsimError: the first thing that goes wrong; the other jobs are stopped.
     """
-    expected = _plan(agents, len(jobs), config, os.cpu_count() or 1)
-    with cluster(config.address, expected.actors, config.deadlines.start):
+    needs = [job.simulation.evaluation for job in jobs]
+    expected = _plan(agents, len(jobs), config, os.cpu_count() or 1, needs)
+    with cluster(config.address, expected.actors + expected.tasks, config.deadlines.start):
         resources = ray.cluster_resources()
-        plan = _plan(agents, len(jobs), config, resources.get("CPU", 1.0))
+        plan = _plan(agents, len(jobs), config, resources.get("CPU", 1.0), needs)
+        for need in filter(None, needs):
+            check_room(need, "an evaluation")
         if config.address is not None:
             plan.check_memory(resources.get("memory", float("inf")) / 1e6)
         _run_jobs(jobs, plan, config, watch)

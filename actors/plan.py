@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.errors import ResourceError
+from fedsim.resources import Resources
 
 # Measured with Ray 2.60 on Linux, as proportional set sizes: an idle host with fedsim, numpy and
 # scipy holds 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
@@ -30,6 +31,8 @@ class Plan:
         parallel: runs (seeds, variants) at a time.
         cpus: CPUs that the plan counts on.
         address: an existing cluster, or None for a private local one.
+        evaluation: what an evaluation needs that runs as a task of its own; None: they run in
+            the hosts.
     """
 
     agents: int
@@ -37,6 +40,7 @@ class Plan:
     parallel: int
     cpus: float
     address: str | None
+    evaluation: Resources | None = None
 
     @property
     def actors(self) -> int:
@@ -44,9 +48,17 @@ class Plan:
         return self.parallel * (self.hosts + 1)
 
     @property
+    def tasks(self) -> int:
+        """Evaluations that run at a time as tasks, each in a process of its own."""
+        if self.evaluation is None:
+            return 0
+        return max(1, int(self.cpus / max(self.evaluation.cpus, 1e-9))) if self.cpus else 1
+
+    @property
     def megabytes(self) -> float:
-        """Estimated memory, in MB."""
-        return self.actors * ACTOR_MEGABYTES + (0 if self.address else CLUSTER_MEGABYTES)
+        """Estimated memory, in MB, what objectives hold themselves left out."""
+        processes = self.actors + self.tasks
+        return processes * ACTOR_MEGABYTES + (0 if self.address else CLUSTER_MEGABYTES)
 
     @property
     def start_seconds(self) -> float:
@@ -57,7 +69,12 @@ class Plan:
 
     @property
     def cpus_per_host(self) -> float:
-        """CPUs that each host actor asks Ray for: one, or an equal share where that is less."""
+        """CPUs that each host actor asks Ray for: one, or an equal share where that is less.
+
+        None where evaluations are tasks: hosts have little to do then, and tasks need the room.
+        """
+        if self.evaluation is not None:
+            return 0.0
         share = self.cpus / (self.parallel * self.hosts)
         return 1.0 if share >= 1 else max(math.floor(share * 1e4) / 1e4, 1e-4)
 
@@ -66,8 +83,11 @@ class Plan:
         where = f"the Ray cluster at {self.address}" if self.address else "a private Ray cluster"
         together = f", {self.parallel} runs at a time" if self.parallel > 1 else ""
         hosts = f"{self.hosts} host actor{'s' if self.hosts > 1 else ''}"
+        tasks = ""
+        if self.evaluation is not None:
+            tasks = f", evaluations as tasks of {self.evaluation.describe()} each"
         return (
-            f"{self.agents} agents in {hosts}{together} on {where}: about "
+            f"{self.agents} agents in {hosts}{together}{tasks} on {where}: about "
             f"{self.megabytes / 1000:.1f} GB and {self.start_seconds:.0f} s to start"
         )
 
@@ -91,6 +111,7 @@ def make_plan(
     jobs: int,
     cpus: float,
     address: str | None,
+    evaluation: Resources | None = None,
 ) -> Plan:
     """Return the plan for runs of ``agents`` agents each.
 
@@ -103,6 +124,7 @@ def make_plan(
         jobs: the number of runs, at least 1.
         cpus: CPUs there are.
         address: an existing cluster, or None for a private local one.
+        evaluation: what an evaluation needs that runs as a task of its own, or None.
     """
     whole = max(1, int(cpus))
     parallel = min(jobs, whole)
@@ -110,7 +132,7 @@ def make_plan(
         hosts = min(agents, max(1, whole // parallel))
     else:
         hosts = math.ceil(agents / agents_per_actor)
-    return Plan(agents, hosts, parallel, cpus, address)
+    return Plan(agents, hosts, parallel, cpus, address, evaluation)
 
 
 def available_megabytes() -> float:

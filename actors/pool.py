@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import RayError
 
 from fedsim.actors.host import Health, HostActor
-from fedsim.agents import hung
+from fedsim.calls import hung, where
 from fedsim.config import DeadlinesConfig
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.protocol import AgentId
@@ -57,7 +57,11 @@ class HostPool:
         self.hosts = [Host(self._new_actor()) for _ in range(self.count)]
 
     def _new_actor(self) -> Any:
-        return HostActor.options(num_cpus=self.cpus_per_host, scheduling_strategy="SPREAD").remote()
+        # Where nodes were lost, the others take their hosts, whether they have a CPU to spare or
+        # not: an infrastructure fault must not end a run.
+        room = ray.cluster_resources().get("CPU", 0.0) >= self.count * self.cpus_per_host
+        cpus = self.cpus_per_host if room else 0.0
+        return HostActor.options(num_cpus=cpus, scheduling_strategy="SPREAD").remote()
 
     def replace(self, host: Host) -> Host:
         """Kill a host, if it still lives, and return a new one in its place."""
@@ -117,7 +121,9 @@ class HostPool:
         patience = limit + self.deadlines.answer
         if health.evaluating is not None:
             host.program = None
-            return hung(health.evaluating, limit) if health.seconds > limit else None
+            now_at = health.evaluating
+            place = where(now_at.agent, now_at.t, now_at.point, health.node)
+            return hung(place, limit) if health.seconds > limit else None
         if health.agent is None:
             host.program = None
         elif host.program is None or host.program[0] != health.agent:

@@ -8,12 +8,15 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
+from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
 from fedsim.build import build_scenario
 from fedsim.config import DeadlinesConfig
+from fedsim.evaluationlog import EvaluationLog
+from fedsim.progress import Progress
 from fedsim.runfolder import RunFolder
-from fedsim.simulation import Progress, Simulation, simulate
+from fedsim.simulation import Simulation, simulate
 
 
 class SimulationServer:
@@ -27,6 +30,7 @@ class SimulationServer:
 
     def __init__(self, hosts: int, cpus_per_host: float, deadlines: DeadlinesConfig) -> None:
         threadpool_limits(limits=1)
+        self._deadlines = deadlines
         self._pool = HostPool(hosts, cpus_per_host, deadlines)
         self._progress = Progress()
         self._stop = threading.Event()
@@ -36,8 +40,19 @@ class SimulationServer:
         self._progress = Progress()
         folder, stopped = RunFolder(simulation.folder), self._stop.is_set
         with folder.locked():
-            agents = build_scenario(simulation.spec).agents
-            transport = RayTransport(self._pool, simulation.spec, folder, agents, stopped)
+            spec = simulation.spec
+            scenario = build_scenario(spec)
+            evaluator = None
+            if simulation.evaluation is not None:
+                evaluator = TaskEvaluator(
+                    spec,
+                    scenario.space,
+                    range(scenario.agents),
+                    self._deadlines,
+                    EvaluationLog(folder.evaluations),
+                    stopped,
+                )
+            transport = RayTransport(self._pool, spec, folder, scenario.agents, stopped, evaluator)
             simulate(simulation, transport, notify=self._note, stopped=stopped)
 
     def _note(self, progress: Progress) -> None:

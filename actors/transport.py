@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.host import Assignment
+from fedsim.actors.nodes import reason
 from fedsim.actors.pool import Host, HostPool
-from fedsim.agents import Answer, Call, Task
 from fedsim.build import RunSpec
+from fedsim.calls import Answer, Call, Evaluated, Proposed, Task
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
 from fedsim.journal import Recorded, observations, read_journal
 from fedsim.protocol import AgentId
@@ -71,6 +73,7 @@ class RayTransport:
         folder: the run's folder: hosts are built from its journal.
         agents: the number of agents.
         stopped: asked while waiting; True makes :meth:`handle` raise ``Interrupted``.
+        evaluator: evaluates what agents propose, where that does not happen in the hosts.
     """
 
     def __init__(
@@ -80,11 +83,13 @@ class RayTransport:
         folder: RunFolder,
         agents: int,
         stopped: Callable[[], bool],
+        evaluator: TaskEvaluator | None = None,
     ) -> None:
         self._pool = pool
         self._spec = spec
         self._folder = folder
         self._stopped = stopped
+        self._evaluator = evaluator
         self._shares = [
             Share(tuple(range(*bounds)), host)
             for host, bounds in zip(pool.hosts, deal(agents, pool.count), strict=True)
@@ -93,6 +98,30 @@ class RayTransport:
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """See :class:`fedsim.fleet.Transport`."""
+        if self._evaluator is None or not call.evaluate:
+            answers: dict[AgentId, Answer] = self._exchange("handle", call, tasks)
+            return [answers[task.agent] for task in tasks]
+        new = [task for task in tasks if task.recorded is None]
+        proposed: dict[AgentId, Proposed] = self._exchange("propose", call, new)
+        evaluated = self._evaluator.evaluate(call, list(proposed.values()))
+        settled = [
+            replace(task, recorded=evaluated[task.agent].observations)
+            if task.agent in evaluated
+            else task
+            for task in tasks
+        ]
+        answers = self._exchange("handle", call, settled)
+        return [
+            _with_evaluations(answers[a], proposed[a], evaluated[a])
+            if (a := task.agent) in evaluated
+            else answers[a]
+            for task in tasks
+        ]
+
+    def _exchange(
+        self, method: Literal["propose", "handle"], call: Call, tasks: Sequence[Task]
+    ) -> dict[AgentId, Any]:
+        """Let hosts do something with their share of the tasks; return each agent's result."""
         by_agent = {task.agent: task for task in tasks}
         parts = [
             Part(share, own)
@@ -100,8 +129,8 @@ class RayTransport:
             if (own := tuple(by_agent[a] for a in share.agents if a in by_agent))
         ]
         call_ref = ray.put(call)
-        pending = self._send(parts, call, call_ref)
-        answers: dict[AgentId, Answer] = {}
+        pending = self._send(method, parts, call, call_ref)
+        results: dict[AgentId, Any] = {}
         poll = min(POLL_SECONDS, self._pool.deadlines.evaluation / 4)
         while pending:
             if self._stopped():
@@ -111,7 +140,7 @@ class RayTransport:
             for ref in ready:
                 part = pending.pop(ref)
                 try:
-                    answers |= {answer.agent: answer for answer in self._received(ref, part)}
+                    results |= {one.agent: one for one in self._received(ref, part)}
                 except RayError as error:
                     lost.append(self._lost(part, call, reason(error)))
             for ref, part in list(pending.items()):
@@ -119,10 +148,12 @@ class RayTransport:
                 if problem is not None:
                     del pending[ref]
                     lost.append(self._given_up(part, call, problem))
-            pending |= self._send(lost, call, call_ref)
-        return [answers[task.agent] for task in tasks]
+            pending |= self._send(method, lost, call, call_ref)
+        return {task.agent: results[task.agent] for task in tasks}
 
-    def _send(self, parts: Sequence[Part], call: Call, call_ref: Any) -> dict[Any, Part]:
+    def _send(
+        self, method: str, parts: Sequence[Part], call: Call, call_ref: Any
+    ) -> dict[Any, Part]:
         """Send parts of a call to their hosts, each with its agents if it does not hold them."""
         new = [part for part in parts if not part.share.assigned]
         histories = self._histories([part.share for part in new], call.settled)
@@ -131,13 +162,11 @@ class RayTransport:
             share, actor = part.share, part.share.host.actor
             part.attempts += 1
             share.host.program = None  # a new call begins
-            if share.assigned:
-                ref = actor.handle.remote(call_ref, part.tasks)
-            else:
+            assignment = None
+            if not share.assigned:
                 assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
-                ref = actor.take_over.remote(assignment, call_ref, part.tasks)
                 share.assigned = True
-            pending[ref] = part
+            pending[getattr(actor, method).remote(call_ref, part.tasks, assignment)] = part
         return pending
 
     def _histories(
@@ -153,15 +182,15 @@ class RayTransport:
                     found[first[record.agent]].append(record)
         return {agent: tuple(records) for agent, records in found.items()}
 
-    def _received(self, ref: Any, part: Part) -> list[Answer]:
-        """Return a part's answers.
+    def _received(self, ref: Any, part: Part) -> list[Any]:
+        """Return a part's results.
 
         Raises:
             FedsimError: if an agent failed.
             RayError: if the host was lost.
         """
         try:
-            answers: list[Answer] = ray.get(ref, timeout=self._pool.deadlines.answer)
+            results: list[Any] = ray.get(ref, timeout=self._pool.deadlines.answer)
         except RayTaskError as error:
             cause = error.cause
             if isinstance(cause, ConfigError):  # the driver built the same: this node cannot
@@ -173,7 +202,7 @@ class RayTransport:
                 raise cause from None
             raise RunError(f"a host of {_names(part)} failed: {error}") from None
         part.share.host.alive = True
-        return answers
+        return results
 
     def _lost(self, part: Part, call: Call, why: str) -> Part:
         """Give a part whose host was lost a new host; errors as in :meth:`_given_up`."""
@@ -205,11 +234,15 @@ def deal(agents: int, hosts: int) -> list[tuple[int, int]]:
     return [(h * agents // hosts, (h + 1) * agents // hosts) for h in range(hosts)]
 
 
-def reason(error: RayError) -> str:
-    """Return why Ray lost an actor, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if line.startswith("The actor is dead because")), lines[0])
-    return told.partition(" There are some potential root causes")[0].partition(". ")[0]
+def _with_evaluations(answer: Answer, proposed: Proposed, evaluated: Evaluated) -> Answer:
+    """Return an answer that tells of its agent's proposals and evaluations, too."""
+    seconds = answer.cpu_seconds + proposed.cpu_seconds + evaluated.cpu_seconds
+    return replace(
+        answer,
+        cpu_seconds=seconds,
+        objective_cpu_seconds=evaluated.cpu_seconds,
+        failed=evaluated.failed,
+    )
 
 
 def _names(part: Part) -> str:

@@ -8,109 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.build import RunSpec, build_method, build_scenario
+from fedsim.calls import Answer, Call, Evaluated, Evaluating, Proposed, Task, where
 from fedsim.errors import Interrupted, ObjectiveError, RunError
+from fedsim.evaluationlog import EvaluationLog
 from fedsim.imports import user_code
-from fedsim.journal import Recorded
+from fedsim.journal import Failed, Recorded
 from fedsim.objective import evaluate
 from fedsim.payloads import frozen
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
-    Broadcast,
     Method,
     Objective,
     Observation,
-    Payload,
     Proposal,
-    Request,
     Scenario,
 )
+from fedsim.resources import Resources, declared_resources
 from fedsim.rng import Keys
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One fleet call, the same for all agents.
-
-    Attributes:
-        t: the round.
-        settled: journal lines that were written before: the history that agents must have.
-        evaluate: whether the agents take a step, or only answer.
-        message: the server's broadcast.
-        then: what to answer, or None.
-    """
-
-    t: int
-    settled: int
-    evaluate: bool
-    message: Broadcast | None
-    then: Request | None
-
-
-@dataclass(frozen=True)  # frozen with slots is slow to pickle
-class Task:
-    """One agent's part in a call.
-
-    Attributes:
-        agent: who.
-        step: the agent's own count: of this step, or of its last one when it only answers.
-        recorded: observations of this step that the journal holds already; they are taken
-            instead of proposing and evaluating again.
-    """
-
-    agent: AgentId
-    step: int
-    recorded: tuple[Recorded, ...] = ()
-
-
-@dataclass(frozen=True)  # frozen with slots is slow to pickle
-class Answer:
-    """What comes back from one agent.
-
-    Attributes:
-        agent: who.
-        observations: this step's evaluations, in the scenario's sign.
-        payload: the answer to the request, or None if nothing was asked.
-        cpu_seconds: CPU time spent on the agent, its objective included.
-        objective_cpu_seconds: CPU time spent in the objective alone.
-    """
-
-    agent: AgentId
-    observations: tuple[Recorded, ...]
-    payload: Payload | None
-    cpu_seconds: float
-    objective_cpu_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluating:
-    """What a group is doing just now, for the watch that enforces the deadline.
-
-    Attributes:
-        agent: whose objective runs.
-        t: the round.
-        point: the point in the user's units, as text.
-        since: ``time.monotonic()`` when it began.
-    """
-
-    agent: AgentId
-    t: int
-    point: str
-    since: float
-
-
-def hung(evaluating: Evaluating, deadline: float, stack: str = "") -> ObjectiveError:
-    """Return the error of an objective that missed its deadline."""
-    return ObjectiveError(
-        f"the objective did not return within {deadline:g} s (agent {evaluating.agent}, round "
-        f"{evaluating.t}, point {evaluating.point}); deadlines.evaluation sets the limit",
-        stack,
-    )
 
 
 class AgentGroup:
@@ -120,6 +39,8 @@ class AgentGroup:
         spec: the run.
         stopped: asked before each evaluation; True makes :meth:`handle` raise ``Interrupted``.
         built: the run's scenario and method, if they are there already.
+        node: the machine, for errors; empty: not worth naming.
+        log: keeps evaluations until the journal has them, or None.
 
     Attributes:
         evaluating: what runs just now, or None; other threads may read it.
@@ -130,9 +51,13 @@ class AgentGroup:
         spec: RunSpec,
         stopped: Callable[[], bool] = lambda: False,
         built: tuple[Scenario, Method] | None = None,
+        node: str = "",
+        log: EvaluationLog | None = None,
     ) -> None:
         self._spec = spec
         self._stopped = stopped
+        self._node = node
+        self._log = log
         self._scenario = built[0] if built else build_scenario(spec)
         self._method = built[1] if built else build_method(spec, self._scenario)
         self._sign = 1.0 if self._scenario.direction == "maximize" else -1.0
@@ -154,21 +79,28 @@ class AgentGroup:
                 for group in groups:
                     self._observe(agent, group)
 
-    def prepare(self, agent: AgentId) -> None:
+    def prepare(self, agent: AgentId) -> Resources | None:
         """Build one agent's program and objective now, so that a mistake shows early.
+
+        Returns:
+            What an evaluation needs, if it is to run as a task of its own.
 
         Raises:
             UserCodeError: with the user's traceback, if the scenario or method raises.
         """
         self._program(agent)
-        self._objective(agent)
+        return self._spec.resources or declared_resources(self._objective(agent))
+
+    def propose(self, call: Call, tasks: Sequence[Task]) -> list[Proposed]:
+        """Let agents choose points to evaluate, in the order given; errors as in :meth:`handle`."""
+        return [self._propose(call, task) for task in tasks]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """Let agents do their part in a call, in the order given.
 
         Raises:
             ObjectiveError: if an objective raises or returns something that is not a finite
-                number; it names agent, round and point.
+                number, and such failures stop the run; it names agent, round and point.
             UserCodeError: if a program raises.
             Interrupted: if ``stopped`` says so.
         """
@@ -177,22 +109,37 @@ class AgentGroup:
     def _handle_one(self, call: Call, task: Task) -> Answer:
         self._check_stopped(call)
         start = time.thread_time()
-        keys = Keys(self._spec.seed, task.agent, task.step)
-        doing = f"{self._method_words}: agent {task.agent} failed in round {call.t}"
-        records, seconds = task.recorded, 0.0
-        program = self._program(task.agent)
-        if call.evaluate and not records:
-            with user_code(doing):
-                proposals = program.propose(task.step, call.message, keys)
-            points = self._points(proposals, doing)
-            records, seconds = self._evaluate(call, task, points, keys)
+        if self._log is not None and call.evaluate:
+            self._log.begin(call.settled)
+        done = Evaluated(task.recorded or (), (), 0.0)
+        if call.evaluate and task.recorded is None:
+            done = self._evaluate(call, self._propose(call, task))
         payload = None
+        doing = self._doing(task, call)
         with user_code(doing):
-            if records:
-                self._observe(task.agent, records)
+            if done.observations:
+                self._observe(task.agent, done.observations)
             if call.then is not None:
-                payload = frozen(program.reply(call.then, keys), f"{doing}: its reply")
-        return Answer(task.agent, records, payload, time.thread_time() - start, seconds)
+                keys = Keys(self._spec.seed, task.agent, task.step)
+                reply = self._program(task.agent).reply(call.then, keys)
+                payload = frozen(reply, f"{doing}: its reply")
+        return Answer(
+            task.agent,
+            done.observations,
+            payload,
+            time.thread_time() - start,
+            done.cpu_seconds,
+            done.failed,
+        )
+
+    def _propose(self, call: Call, task: Task) -> Proposed:
+        start, doing = time.thread_time(), self._doing(task, call)
+        program = self._program(task.agent)
+        with user_code(doing):
+            keys = Keys(self._spec.seed, task.agent, task.step)
+            proposals = program.propose(task.step, call.message, keys)
+        points = tuple(self._points(proposals, doing))
+        return Proposed(task.agent, task.step, points, time.thread_time() - start)
 
     def _observe(self, agent: AgentId, records: Sequence[Recorded]) -> None:
         self._program(agent).observe(
@@ -221,33 +168,43 @@ class AgentGroup:
             raise RunError(f"{doing}: expected at least one proposal, got none")
         return checked
 
-    def _evaluate(
-        self, call: Call, task: Task, points: Sequence[Proposal], keys: Keys
-    ) -> tuple[tuple[Recorded, ...], float]:
-        objective = self._objective(task.agent)
-        records, seconds = [], 0.0
-        for index, proposal in enumerate(points):
+    def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
+        agent, spec = proposed.agent, self._spec
+        objective = self._objective(agent)
+        records, failed, seconds = [], [], 0.0
+        for index, proposal in enumerate(proposed.proposals):
             self._check_stopped(call)
+            if self._log is not None and (
+                kept := self._log.find(agent, proposed.step, index, proposal)
+            ):
+                records.append(kept)
+                continue
             point = self._scenario.space.to_point(proposal.u)
-            self.evaluating = Evaluating(task.agent, call.t, str(point), time.monotonic())
-            where = f"agent {task.agent}, round {call.t}, point {point}"
-            rng = keys("objective", index)
+            self.evaluating = Evaluating(agent, call.t, str(point), time.monotonic())
+            key = Keys(spec.seed, agent, proposed.step)
             start = time.thread_time()
             try:
-                value = evaluate(objective, point, rng, where)
+                place = where(agent, call.t, point, self._node)
+                value = evaluate(objective, point, key, index, place, spec.retries)
+                record = Recorded.made(agent, proposed.step, index, proposal, value)
+                records.append(record)
+                if self._log is not None:
+                    self._log.add(record)
+            except ObjectiveError as error:
+                if not spec.skip_failures:
+                    raise
+                failed.append(Failed.made(agent, proposed.step, index, proposal, error))
             finally:
                 self.evaluating = None
             seconds += time.thread_time() - start
-            u = tuple(proposal.u.tolist())
-            record = Recorded(
-                task.agent, task.step, index, u, value.y, value.noiseless, proposal.source
-            )
-            records.append(record)
-        return tuple(records), seconds
+        return Evaluated(tuple(records), tuple(failed), seconds)
 
     def _check_stopped(self, call: Call) -> None:
         if self._stopped():
             raise Interrupted(f"stopped in round {call.t}")
+
+    def _doing(self, task: Task, call: Call) -> str:
+        return f"{self._method_words}: agent {task.agent} failed in round {call.t}"
 
     @property
     def _method_words(self) -> str:

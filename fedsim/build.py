@@ -19,10 +19,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fedsim.availability import Availability
 from fedsim.errors import ConfigError, nearest
 from fedsim.imports import user_code
 from fedsim.protocol import Context, Method, Scenario
 from fedsim.registry import METHODS, SCENARIOS, Entry
+from fedsim.resources import Resources
 from fedsim.schema import Settings, constructor_schema, short, validate
 from fedsim.space import Space
 
@@ -38,6 +40,10 @@ class RunSpec:
         seed: the run's seed.
         data_dir: where data sets lie, or None.
         import_from: the folder that ``module:Class`` names are imported from.
+        availability: the probability that an agent takes part in a round; one, or one per agent.
+        retries: how often a failed evaluation is tried again.
+        skip_failures: whether an evaluation that fails at last is left out, or stops the run.
+        resources: what evaluations need as tasks of their own; None: as the objectives say.
     """
 
     scenario: Settings
@@ -46,11 +52,15 @@ class RunSpec:
     seed: int
     data_dir: str | None
     import_from: str
+    availability: Availability = 1.0
+    retries: int = 0
+    skip_failures: bool = False
+    resources: Resources | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Names scenario, method, rounds and seed: what a journal depends on."""
-        told = [self.scenario, self.method, self.rounds, self.seed]
+        """Names scenario, method, rounds, seed and availability: what a journal depends on."""
+        told = [self.scenario, self.method, self.rounds, self.seed, self.availability]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -152,14 +162,19 @@ def find(section: str, name: str, import_from: str) -> Entry:
             f"{section}.name: unknown name {name!r}{nearest(name, registered)}; a class of your "
             "own is named module:Class"
         )
-    if import_from not in sys.path:
-        sys.path.insert(0, import_from)
+    importable_from(import_from)
     entry = Entry(name)
     try:
         entry.load()
     except ConfigError as error:
         raise ConfigError(f"{section}.name: {error}") from None
     return entry
+
+
+def importable_from(folder: str) -> None:
+    """Let this process import a user's modules from a folder."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 def _checked(entry: Entry, section: str, given: Settings) -> BaseModel:

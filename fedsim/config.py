@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedsim.build import find, resolve_section
 from fedsim.errors import ConfigError, nearest
+from fedsim.resources import Resources
 from fedsim.runfolder import slugify
 from fedsim.schema import validate
 from fedsim.yamlfile import parse_yaml, read_yaml
@@ -26,7 +27,7 @@ from fedsim.yamlfile import parse_yaml, read_yaml
 DEFAULT = "synthetic"
 MOST_SEEDS = 10_000
 NOISE_CONTROL = " (noise only)"
-VARIABLE = ("scenario", "method", "rounds", "privacy")
+VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
 """What variants may differ in."""
 
 
@@ -66,6 +67,21 @@ class DeadlinesConfig(BaseModel):
     answer: float = Field(default=60.0, gt=0, allow_inf_nan=False)
 
 
+class RetryConfig(BaseModel):
+    """Try a failed evaluation again, then stop.
+
+    Attributes:
+        retry: how often, at least 1.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    retry: int = Field(ge=1)
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
 def parse_seeds(value: Any) -> Any:
     """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list; other things unchanged."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -98,6 +114,11 @@ class Config(BaseModel):
         address: an existing Ray cluster, or None for a private local one.
         privacy: accounting and noise.
         deadlines: how long to wait.
+        on_error: what follows an evaluation that fails: ``stop`` the run, ``skip`` it (the agent
+            loses a query), or ``{retry: n}``: try it n times again, then stop.
+        resources: run every evaluation as a Ray task that needs these; None: as the objectives
+            say. The serial backend needs none.
+        availability: the probability that an agent takes part in a round: one, or one per agent.
         variants: several curves of one figure: overrides by label.
         noise_control: run each private variant once more with its messages replaced by noise.
         transcript: write down everything that the server program receives.
@@ -117,6 +138,9 @@ class Config(BaseModel):
     address: str | None = None
     privacy: PrivacyConfig = PrivacyConfig()
     deadlines: DeadlinesConfig = DeadlinesConfig()
+    on_error: Literal["stop", "skip"] | RetryConfig = "stop"
+    resources: Resources | None = None
+    availability: Probability | Annotated[list[Probability], Field(min_length=1)] = 1.0
     variants: dict[str, dict[str, Any]] = {}
     noise_control: bool = False
     transcript: bool = False

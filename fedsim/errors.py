@@ -31,6 +31,10 @@ class MissingDataError(FedsimError):
     exit_code = 2
 
 
+class DownloadError(FedsimError):
+    """A file cannot be downloaded, or is not the expected one."""
+
+
 class RunFolderError(FedsimError):
     """A run folder cannot be created, read, locked or continued."""
 
@@ -71,10 +75,17 @@ class UserCodeError(RunError):
 
 
 class ObjectiveError(UserCodeError):
-    """An agent's objective raised, returned a non-finite value or hung.
+    """An agent's objective raised, returned a non-finite value, hung or ended its process.
 
-    The summary names the agent, round and point.
+    Args:
+        summary: names the agent, round and point.
+        user_traceback: the traceback of the user's own code, or an empty string.
+        reason: what happened, in words that are the same wherever and whenever it happens.
     """
+
+    def __init__(self, summary: str, user_traceback: str = "", reason: str = "failed") -> None:
+        super().__init__(summary, user_traceback)
+        self.reason = reason
 
 
 class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
@@ -99,16 +110,21 @@ def require(valid: bool, name: str, expected: str, got: object) -> None:
         raise ConfigError(f"{name}: expected {expected}, got {got}")
 
 
-def cannot_write(path: Path, error: OSError) -> RunFolderError:
+def cannot_write(
+    path: Path,
+    error: OSError,
+    remedy: str = "what was recorded is kept: make room, then `fedsim resume`",
+) -> RunFolderError:
     """Return the error for a file that cannot be written.
 
     Args:
         path: the file.
         error: what the operating system says.
+        remedy: what to do about a full or failing disk.
     """
     text = f"{path}: cannot be written: {error.strerror or error}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-        return DiskError(f"{text}; what was recorded is kept: make room, then `fedsim resume`")
+        return DiskError(f"{text}; {remedy}")
     return RunFolderError(text)
 
 

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsim.agents import Answer, Call, Task
+from fedsim.availability import Availability, present
+from fedsim.calls import Answer, Call, Task
 from fedsim.errors import RunError, RunFolderError
-from fedsim.journal import LineWriter, Recorded
+from fedsim.journal import Failed, Line, LineWriter, Recorded
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.events import SubsampledGaussian
@@ -61,6 +62,7 @@ class RecordingFleet:
         budget: refuses releases that would exceed it, or None.
         position: where the run stands; kept up to date.
         observer: told of every call.
+        availability: the probability that an agent takes part in a round.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class RecordingFleet:
         budget: Budget | None,
         position: Position,
         observer: Observer,
+        availability: Availability = 1.0,
     ) -> None:
         self._transport = transport
         self._members = members
@@ -84,6 +87,7 @@ class RecordingFleet:
         self._system_noise = system_noise
         self._budget = budget
         self._observer = observer
+        self._availability = availability
         self._aggregating = False
         self.position = position
 
@@ -104,27 +108,27 @@ class RecordingFleet:
         """See :meth:`fedsim.protocol.Fleet.step`."""
         if self._aggregating:
             raise RunError("an aggregator may ask the agents, but not let them take a step")
-        agents, settled = self._chosen(to), self.position.lines
+        chosen, settled = self._chosen(to), self.position.lines
+        agents = self._present(t, chosen)
         line = self.position.next_recorded("step", t)
-        recorded: dict[AgentId, list[Recorded]] = {agent: [] for agent in agents}
-        for row in line["observations"] if line else ():
-            record = Recorded.from_json(row)
-            if record.agent not in recorded:
-                raise RunFolderError(f"journal: agent {record.agent} took no part in round {t}")
-            recorded[record.agent].append(record)
+        recorded = None if line is None else _by_agent(line, agents)
         if message is not None:
             message = Broadcast(frozen(message.payload, "the server's message"))
         call = Call(t, settled, True, message, _frozen_request(then))
-        tasks = [Task(a, self.position.steps[a], tuple(recorded[a])) for a in agents]
+        tasks = [
+            Task(a, self.position.steps[a], None if recorded is None else recorded[a])
+            for a in agents
+        ]
         answers = self._call(call, tasks)
         records = [record for a in answers for record in a.observations]
+        failed = [failure for a in answers for failure in a.failed]
         if line is None:
-            rows = [record.to_json() for record in records]
-            self._write({"kind": "step", "t": t, "observations": rows})
-        self._observer("step", t, {"records": records})
+            self._write(_step_line(t, records, failed, _others(chosen, agents)))
+        details = {"records": records, "failed": failed, "agents": len(agents)}
+        self._observer("step", t, details)
         for agent in agents:
             self.position.steps[agent] += 1
-        return self._fold(t, answers, then, via)
+        return self._fold(t, chosen, answers, then, via)
 
     def ask(
         self,
@@ -137,13 +141,15 @@ class RecordingFleet:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
         if self._aggregating and via is not None:
             raise RunError("an aggregator may ask the agents, but not through an aggregator")
-        agents, settled = self._chosen(to), self.position.lines
+        chosen, settled = self._chosen(to), self.position.lines
+        agents = self._present(t, chosen)
         line = self.position.next_recorded("ask", t)
         tasks = [Task(a, max(0, self.position.steps[a] - 1)) for a in agents]
         answers = self._call(Call(t, settled, False, None, _frozen_request(request)), tasks)
         if line is None:
-            self._write({"kind": "ask", "t": t, "request": request.kind, "agents": list(agents)})
-        return self._fold(t, answers, request, via)
+            asked = {"kind": "ask", "t": t, "request": request.kind, "agents": list(agents)}
+            self._write({**asked, **_absent(_others(chosen, agents))})
+        return self._fold(t, chosen, answers, request, via)
 
     def _chosen(self, to: Sequence[AgentId] | None) -> tuple[AgentId, ...]:
         if to is None:
@@ -155,6 +161,9 @@ class RecordingFleet:
                 f"to: expected agents 0 to {len(self._members) - 1}, got {sorted(unknown)}"
             )
         return chosen
+
+    def _present(self, t: int, chosen: tuple[AgentId, ...]) -> tuple[AgentId, ...]:
+        return present(self._seed, t, chosen, self._availability)
 
     def _call(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         start = time.perf_counter()
@@ -175,12 +184,20 @@ class RecordingFleet:
         return answers
 
     def _fold(
-        self, t: int, answers: list[Answer], then: Request | None, via: Aggregator | None
+        self,
+        t: int,
+        chosen: tuple[AgentId, ...],
+        answers: list[Answer],
+        then: Request | None,
+        via: Aggregator | None,
     ) -> Replies | Release:
         number = self.position.calls - 1
+        payloads = {a.agent: a.payload for a in answers if a.payload is not None}
         replies = tuple(
-            Reply(a.agent, "missing", {}) if a.payload is None else Reply(a.agent, "ok", a.payload)
-            for a in (answers if then is not None else ())
+            Reply(agent, "ok", payloads[agent])
+            if agent in payloads
+            else Reply(agent, "missing", {})
+            for agent in (chosen if then is not None else ())
         )
         received: Replies | Release = replies
         if via is not None:
@@ -272,6 +289,37 @@ class RecordingFleet:
     def _write(self, line: Mapping[str, Any]) -> None:
         self._journal.append(line)
         self.position.lines += 1
+
+
+def _by_agent(line: Line, agents: Sequence[AgentId]) -> dict[AgentId, tuple[Recorded, ...]]:
+    """Return a recorded step's observations of each agent that took part.
+
+    Raises:
+        RunFolderError: if somebody else did.
+    """
+    found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
+    for record in map(Recorded.from_json, line["observations"]):
+        if record.agent not in found:
+            raise RunFolderError(f"journal: agent {record.agent} took no part in round {line['t']}")
+        found[record.agent] += (record,)
+    return found
+
+
+def _step_line(
+    t: int, records: Sequence[Recorded], failed: Sequence[Failed], absent: Sequence[AgentId]
+) -> Line:
+    line: Line = {"kind": "step", "t": t, "observations": [r.to_json() for r in records]}
+    if failed:
+        line["failed"] = [failure.to_json() for failure in failed]
+    return {**line, **_absent(absent)}
+
+
+def _absent(agents: Sequence[AgentId]) -> Line:
+    return {"absent": list(agents)} if agents else {}
+
+
+def _others(chosen: Sequence[AgentId], agents: Sequence[AgentId]) -> list[AgentId]:
+    return sorted(set(chosen) - set(agents))
 
 
 def _frozen_request(request: Request | None) -> Request | None:

@@ -15,8 +15,9 @@ from typing import Protocol
 from fedsim.build import build_scenario
 from fedsim.config import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
+from fedsim.progress import Progress
 from fedsim.runfolder import RunFolder
-from fedsim.simulation import Progress, Simulation
+from fedsim.simulation import Simulation
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 One JSON object per line. The first line names the format and the run; then, for every call of
 the fleet:
 
-- ``step``: the observations of all agents that took part;
-- ``ask``: what was asked of whom without a step;
+- ``step``: the observations of all agents that took part, which evaluations failed and were
+  skipped, and who was absent;
+- ``ask``: what was asked of whom without a step, and who was absent;
 - ``release``: what an aggregator released, its privacy event and diagnostics for the
   experimenter, written after the observations that it rests on.
 
@@ -21,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.errors import RunFolderError, cannot_write
-from fedsim.protocol import AgentId
+import numpy as np
+
+from fedsim.errors import ObjectiveError, RunFolderError, cannot_write
+from fedsim.protocol import AgentId, Evaluation, Proposal
 
 HEADER = {"kind": "fedsim-journal", "format": 1}
 
@@ -49,6 +52,14 @@ class Recorded:
     noiseless: float | None
     source: str
 
+    @classmethod
+    def made(
+        cls, agent: AgentId, step: int, index: int, proposal: Proposal, value: Evaluation
+    ) -> Recorded:
+        """Return the record of a proposal and its value."""
+        u = tuple(np.asarray(proposal.u).tolist())
+        return cls(agent, step, index, u, value.y, value.noiseless, proposal.source)
+
     def to_json(self) -> list[Any]:
         """Return the compact form that stands in a journal line."""
         return [
@@ -66,6 +77,44 @@ class Recorded:
         """Return the evaluation that :meth:`to_json` wrote."""
         agent, step, index, u, y, noiseless, source = row
         return cls(agent, step, index, tuple(u), y, noiseless, source)
+
+
+@dataclass(frozen=True)
+class Failed:
+    """One evaluation that failed and was skipped.
+
+    Attributes:
+        agent: whose.
+        step: the agent's own count of steps.
+        index: position among the step's proposals.
+        u: where, unit-cube coordinates.
+        source: how the point was chosen.
+        reason: what happened, in words that do not depend on where it ran.
+        summary: the whole message; not in the journal.
+        traceback: the user's own, or an empty string; not in the journal.
+    """
+
+    agent: AgentId
+    step: int
+    index: int
+    u: tuple[float, ...]
+    source: str
+    reason: str
+    summary: str = ""
+    traceback: str = ""
+
+    @classmethod
+    def made(
+        cls, agent: AgentId, step: int, index: int, proposal: Proposal, error: ObjectiveError
+    ) -> Failed:
+        """Return the record of a proposal whose evaluation failed."""
+        u = tuple(np.asarray(proposal.u).tolist())
+        told = error.reason, error.summary, error.user_traceback
+        return cls(agent, step, index, u, proposal.source, *told)
+
+    def to_json(self) -> list[Any]:
+        """Return the compact form that stands in a journal line."""
+        return [self.agent, self.step, self.index, list(self.u), self.source, self.reason]
 
 
 Line = dict[str, Any]
@@ -198,6 +247,16 @@ def cut_torn_line(path: Path) -> None:
             file.truncate(end)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def last_steps(lines: Iterable[Line]) -> dict[AgentId, int]:
+    """Return the last step that each agent took, by the journal's lines."""
+    found: dict[AgentId, int] = {}
+    for line in lines:
+        if line["kind"] == "step":
+            for agent, step, *_ in [*line["observations"], *line.get("failed", ())]:
+                found[agent] = step
+    return found
 
 
 def observations(lines: Iterable[Line]) -> Iterator[tuple[int, Recorded]]:

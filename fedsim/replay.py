@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from fedsim.errors import RunFolderError
-from fedsim.journal import Line, Recorded, observations, read_journal
+from fedsim.journal import Line, Recorded, last_steps, observations, read_journal
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import AgentId
 from fedsim.runfolder import Checkpoint, RunFolder
@@ -68,7 +68,6 @@ def find_position(
         )
     records = [record for _, record in observations(lines[:settled])]
     steps = dict.fromkeys(range(agents), 0)
-    for record in records:
-        steps[record.agent] = record.step + 1
+    steps |= {agent: step + 1 for agent, step in last_steps(lines[:settled]).items()}
     ledger = Ledger.from_events(line["event"] for line in lines[:settled] if "event" in line)
     return Position(steps, ledger, calls, settled, deque(lines[settled:])), records

@@ -10,6 +10,7 @@
         timings.jsonl          durations and CPU time: everything that may differ
         transcript.jsonl       what the server program received, if asked for
         state/checkpoint.npz   the programs' arrays after the last finished round
+        state/evaluations.jsonl evaluations of the call under way
         state/releases/N.npz   releases whose noise came from the operating system
         observations.parquet   written at the end
         rounds.parquet
@@ -128,6 +129,11 @@ class RunFolder:
     def transcript(self) -> Path:
         """Where everything that the server program received is written, if asked for."""
         return self.path / "transcript.jsonl"
+
+    @property
+    def evaluations(self) -> Path:
+        """Where evaluations are kept until the journal has them."""
+        return self.path / "state" / "evaluations.jsonl"
 
     def create(self, config: Mapping[str, Any]) -> None:
         """Make the folder with its configuration; what is in it already is kept.

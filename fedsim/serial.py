@@ -13,8 +13,10 @@ from collections.abc import Sequence
 
 from threadpoolctl import threadpool_limits
 
-from fedsim.agents import AgentGroup, Answer, Call, Task, hung
+from fedsim.agents import AgentGroup
+from fedsim.calls import Answer, Call, Task, hung, where
 from fedsim.errors import Interrupted
+from fedsim.evaluationlog import EvaluationLog
 from fedsim.imports import user_stack
 from fedsim.runfolder import RunFolder
 from fedsim.simulation import Notify, Simulation, recorded_history, simulate
@@ -58,7 +60,8 @@ class _Worker(threading.Thread):
         folder = RunFolder(self.simulation.folder)
         try:
             with folder.locked(), threadpool_limits(limits=1):
-                group = AgentGroup(self.simulation.spec, self.stop.is_set)
+                log = EvaluationLog(folder.evaluations)
+                group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
                 group.prepare(0)
                 self.group = group
                 history = recorded_history(folder)
@@ -98,7 +101,8 @@ def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notif
             evaluating = worker.group.evaluating if worker.group else None
             if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
                 worker.stop.set()
-                raise hung(evaluating, evaluation_deadline, _stack(worker))
+                place = where(evaluating.agent, evaluating.t, evaluating.point)
+                raise hung(place, evaluation_deadline, _stack(worker))
     except KeyboardInterrupt:
         worker.stop.set()
         worker.done.wait(GRACE_SECONDS)

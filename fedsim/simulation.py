@@ -8,11 +8,10 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,11 +20,11 @@ from fedsim.errors import Interrupted
 from fedsim.fleet import RecordingFleet, Transport
 from fedsim.imports import user_code
 from fedsim.journal import LineWriter, Recorded, observations, open_journal, read_journal
-from fedsim.payloads import as_lists
 from fedsim.privacy.budget import Budget
-from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import AgentId, Release, Replies, RoundInfo, ServerProgram
+from fedsim.progress import Progress, Recorder
+from fedsim.protocol import RoundInfo, ServerProgram
 from fedsim.replay import find_position
+from fedsim.resources import Resources
 from fedsim.runfolder import Checkpoint, RunFolder
 
 
@@ -39,6 +38,8 @@ class Simulation:
         system_noise: privacy noise from the operating system instead of the seed.
         budget: refuses releases that would exceed it, or None.
         transcript: whether to write down everything that the server program receives.
+        evaluation: what an evaluation needs of a cluster, where it runs as a task of its own, or
+            None.
     """
 
     spec: RunSpec
@@ -46,78 +47,7 @@ class Simulation:
     system_noise: bool = False
     budget: Budget | None = None
     transcript: bool = False
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        round: the last finished round, -1 before the initial design.
-        rounds: the number of rounds after it.
-        mean_best: mean over agents of the best observed value so far, in the scenario's sign.
-        best: the best of them.
-        spent: the privacy ledger so far.
-        agents: the number of agents.
-    """
-
-    round: int = -1
-    rounds: int = 0
-    mean_best: float = float("nan")
-    best: float = float("nan")
-    spent: Ledger = field(default_factory=Ledger)
-    agents: int = 0
-
-
-@dataclass
-class Recorder:
-    """Observes a fleet: writes timings and transcript, keeps the progress.
-
-    Attributes:
-        timings: durations of calls, releases and rounds.
-        transcript: everything that the server program receives, or None.
-        maximize: whether larger is better.
-        progress: how far the run is; replaced, never changed in place.
-        best: each agent's best observed value so far.
-        agent_cpu_seconds: CPU time of all agents so far.
-    """
-
-    timings: LineWriter
-    transcript: LineWriter | None
-    maximize: bool
-    progress: Progress
-    best: dict[AgentId, float] = field(default_factory=dict)
-    agent_cpu_seconds: float = 0.0
-
-    def __call__(self, kind: str, t: int, details: Mapping[str, Any]) -> None:
-        """Take note of one event of the fleet."""
-        if kind == "step":
-            self.note_best(details["records"])
-        elif kind == "call":
-            self.agent_cpu_seconds += details["agent_cpu_seconds"]
-            self.timings.append({"kind": kind, "t": t, **details})
-        elif kind == "release":
-            self.timings.append({"kind": kind, "t": t, "seconds": details["seconds"]})
-        elif kind == "received" and self.transcript is not None:
-            line = {"kind": kind, "t": t, "call": details["call"]}
-            self.transcript.append({**line, **_plain(details["received"])})
-
-    def note_best(self, records: Iterable[Recorded]) -> None:
-        """Keep each agent's best observed value."""
-        better = max if self.maximize else min
-        for record in records:
-            self.best[record.agent] = better(self.best.get(record.agent, record.y), record.y)
-
-    def finish_round(self, t: int, spent: Ledger) -> None:
-        """Move the progress to round ``t``."""
-        values = list(self.best.values()) or [math.nan]
-        self.progress = replace(
-            self.progress,
-            round=t,
-            mean_best=float(np.mean(values)),
-            best=max(values) if self.maximize else min(values),
-            spent=spent,
-        )
+    evaluation: Resources | None = None
 
 
 Notify = Callable[[Progress], None]
@@ -158,7 +88,7 @@ def simulate(
         maximize = scenario.direction == "maximize"
         progress = Progress(-1, simulation.spec.rounds, agents=scenario.agents)
         recorder = Recorder(timings, transcript, maximize, progress)
-        recorder.note_best(records)
+        recorder.note_history(records)
         fleet = RecordingFleet(
             transport,
             tuple(range(scenario.agents)),
@@ -169,6 +99,7 @@ def simulate(
             budget=simulation.budget,
             position=position,
             observer=recorder,
+            availability=simulation.spec.availability,
         )
         stopwatch = _Stopwatch(recorder, agents_are_here)
         _loop(simulation, program, fleet, checkpoint, recorder, stopwatch, notify, stopped)
@@ -244,11 +175,3 @@ def recorded_history(folder: RunFolder) -> list[Recorded]:
         return []
     settled = itertools.islice(read_journal(folder.journal), checkpoint.lines)
     return [record for _, record in observations(settled)]
-
-
-def _plain(received: Replies | Release) -> dict[str, Any]:
-    """Return replies or a release as plain lists, for the transcript."""
-    if isinstance(received, Release):
-        payload = received.payload
-        return {"release": None if payload is None else as_lists(payload)}
-    return {"replies": [[r.agent, r.status, as_lists(r.payload)] for r in received]}

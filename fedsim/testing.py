@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsim.build import require_scenario
 from fedsim.errors import FedsimError
-from fedsim.objective import evaluate
+from fedsim.objective import call_once
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -66,9 +66,9 @@ def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int)
     for step, u in enumerate(design):
         point = scenario.space.to_point(scenario.space.snap(u))
         given, where, keys = dict(point), f"agent {agent}, point {point}", Keys(seed, agent, step)
-        first = evaluate(scenario.objective(agent), given, keys("objective"), where)
+        first = call_once(scenario.objective(agent), given, keys("objective"), where)
         _expect(given == point, f"the objective to leave its point alone ({where})")
-        again = evaluate(scenario.objective(agent), dict(point), keys("objective"), where)
+        again = call_once(scenario.objective(agent), dict(point), keys("objective"), where)
         _expect(
             first == again,
             f"equal values for equal randomness, got {first} and {again} ({where}): draw only "

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.agents import AgentGroup, Answer, Call, Task
+from fedsim.agents import AgentGroup
 from fedsim.build import RunSpec, require_method
+from fedsim.calls import Answer, Call, Task
 from fedsim.fleet import RecordingFleet
 from fedsim.journal import Recorded
 from fedsim.payloads import as_lists, frozen

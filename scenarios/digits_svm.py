@@ -2,7 +2,8 @@
 
 The data are scikit-learn's bundled digits (1797 images of 8 x 8 pixels, ten classes), so that
 nothing is downloaded. As in the papers' experiments, an agent trains on half of its samples and
-its objective is the accuracy on the other half.
+its objective is the accuracy on the other half. Who wrote a digit is not told, so that there is no
+``natural`` partition.
 
 Accuracy moves in steps of one validation sample. It has a floor where C or gamma is too small or
 gamma is too large (only the most frequent digits are predicted): with the default settings about
@@ -17,12 +18,18 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.errors import require
 from fedsim.protocol import AgentId
 from fedsim.rng import SERVER, rng
-from fedsim.scenarios.partition import Indices, dirichlet_label_skew
+from fedsim.scenarios.partition import (
+    Indices,
+    Labels,
+    Partition,
+    deal,
+    require_two_classes,
+    stratified_halves,
+)
 from fedsim.space import Array, Parameter, Space, Value
 
 SPACE = Space(
@@ -38,30 +45,20 @@ class DigitsSVM:
     """An RBF-kernel SVM per agent, validation accuracy to be maximised.
 
     Attributes:
-        agents: the number of agents, at least 1. At most 177 with the default ``minimum``.
-        concentration: of the Dirichlet label skew, greater than 0; small values leave an agent
-            few digits, see :func:`fedsim.scenarios.partition.dirichlet_label_skew`.
-        minimum: the fewest samples an agent has of each of two digits, at least 2, so that both
-            its training and its validation half know two digits.
+        agents: the number of agents, at least 1. At most 177 with the default partition.
+        partition: how the digits are dealt to the agents, see :mod:`fedsim.scenarios.partition`.
         seed: the run's seed; equal seeds give equal deals.
+
+    Raises:
+        ConfigError: if a setting is out of range.
     """
 
     agents: int = 20
-    concentration: float = 0.5
-    minimum: int = 5
+    partition: Partition = Partition()
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ConfigError: if a setting is out of range.
-        """
         require(self.agents >= 1, "scenario.agents", "at least 1", self.agents)
-        expected = "a number greater than 0"
-        require(self.concentration > 0, "scenario.concentration", expected, self.concentration)
-        expected = "at least 2 (one to train, one to validate)"
-        require(self.minimum >= 2, "scenario.minimum", expected, self.minimum)
 
     @property
     def space(self) -> Space:
@@ -74,19 +71,18 @@ class DigitsSVM:
         return "maximize"
 
     def objective(self, agent: AgentId) -> SVMObjective:
-        """Return the agent's black box.
+        """Return the agent's black box; the first call checks the data of all agents.
 
         Raises:
-            ConfigError: if there are too few digits for so many agents.
+            ConfigError: if the digits cannot be dealt so, or an agent's training half has one
+                class only or its validation half is empty.
         """
-        samples = self._hands[agent]
         pixels, labels = self._digits
-        generator = rng(self.seed, "digits split", agent, 0)
-        train, validation = stratified_halves(samples, labels, generator)
-        return SVMObjective(pixels, labels, train, validation)
+        train, validation = self._halves[agent]
+        return SVMObjective(pixels[train], labels[train], pixels[validation], labels[validation])
 
     @cached_property
-    def _digits(self) -> tuple[Array, NDArray[np.int64]]:
+    def _digits(self) -> tuple[Array, Labels]:
         """Pixels in [0, 1], shape (1797, 64), and digits, shape (1797,)."""
         from sklearn.datasets import load_digits
 
@@ -94,51 +90,40 @@ class DigitsSVM:
         return pixels / 16.0, labels
 
     @cached_property
-    def _hands(self) -> tuple[Indices, ...]:
-        """Every agent's samples."""
-        generator = rng(self.seed, "digits partition", SERVER, 0)
+    def _halves(self) -> tuple[tuple[Indices, Indices], ...]:
+        """Every agent's training and validation samples."""
         _, labels = self._digits
-        return dirichlet_label_skew(
-            labels, self.agents, self.concentration, self.minimum, generator
+        generator = rng(self.seed, "digits partition", SERVER, 0)
+        hands = deal(self.partition, labels, self.agents, generator)
+        halves = tuple(
+            stratified_halves(hand, labels, rng(self.seed, "digits split", agent, 0))
+            for agent, hand in enumerate(hands)
         )
+        require_two_classes(halves, labels)
+        return halves
 
 
 @dataclass(frozen=True, slots=True)
 class SVMObjective:
-    """Trains on one part of the data and returns the accuracy on another.
+    """Trains on one half of an agent's samples and returns the accuracy on the other.
+
+    It holds no other data, so that it can be sent to where it is evaluated.
 
     Attributes:
-        pixels: features of all agents' samples, shared, shape (n, D).
-        labels: their classes, shared, shape (n,).
-        train: this agent's training samples.
-        validation: this agent's validation samples.
+        train_pixels: pixels of the training half, shape (n, D).
+        train_labels: their classes, at least two different ones, shape (n,).
+        validation_pixels: pixels of the validation half, shape (m, D).
+        validation_labels: their classes, shape (m,).
     """
 
-    pixels: Array
-    labels: NDArray[np.int64]
-    train: Indices
-    validation: Indices
+    train_pixels: Array
+    train_labels: Labels
+    validation_pixels: Array
+    validation_labels: Labels
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> float:
         """Return the validation accuracy, in [0, 1]; ``rng`` is not used: training is exact."""
         from sklearn.svm import SVC
 
-        model = SVC(C=point["C"], gamma=point["gamma"])
-        model.fit(self.pixels[self.train], self.labels[self.train])
-        hits = model.predict(self.pixels[self.validation]) == self.labels[self.validation]
-        return float(np.mean(hits))
-
-
-def stratified_halves(
-    samples: Indices, labels: NDArray[np.int64], generator: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Split samples at random into halves that share every class equally, up to one sample.
-
-    Args:
-        samples: indices into ``labels``, shape (n,).
-        labels: classes of all samples.
-        generator: consumed.
-    """
-    order = generator.permutation(samples)
-    order = order[np.argsort(labels[order], kind="stable")]
-    return order[0::2], order[1::2]
+        model = SVC(C=point["C"], gamma=point["gamma"]).fit(self.train_pixels, self.train_labels)
+        return float(np.mean(model.predict(self.validation_pixels) == self.validation_labels))

@@ -39,6 +39,7 @@ from scipy.stats import rankdata
 from fedsim.datasets import locate
 from fedsim.errors import require
 from fedsim.protocol import AgentId, Evaluation
+from fedsim.scenarios.partition import by_column
 from fedsim.space import Array, Parameter, Space, Value
 
 FIELDS = 29
@@ -98,7 +99,8 @@ class Landmine:
         train_X, validation_X, train_y, validation_y = train_test_split(
             features, labels, test_size=0.5, stratify=labels, random_state=0
         )
-        return FieldObjective(train_X, train_y, validation_X, validation_y, self.score)
+        train, validation = Half(train_X, train_y), Half(validation_X, validation_y)
+        return FieldObjective(train, validation, self.score)
 
     @cached_property
     def _fields(self) -> list[tuple[Array, Labels]]:
@@ -114,7 +116,20 @@ class Landmine:
             ]
         with np.load(path) as arrays:
             X, y, field = (arrays[name] for name in ("X", "y", "field"))
-        return [(X[field == f], y[field == f]) for f in range(1, FIELDS + 1)]
+        return [(X[rows], y[rows]) for rows in by_column(field, FIELDS)]
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half of a field.
+
+    Attributes:
+        features: shape (n, 9).
+        labels: 1 for a mine, else 0; shape (n,).
+    """
+
+    features: Array
+    labels: Labels
 
 
 @dataclass(frozen=True)
@@ -122,40 +137,37 @@ class FieldObjective:
     """Trains on one half of a field and returns the AUC on the other.
 
     Attributes:
-        train_X: features of the training half, shape (n, 9).
-        train_y: their labels, shape (n,), 0 or 1.
-        validation_X: features of the validation half, shape (m, 9).
-        validation_y: their labels, shape (m,).
+        train: what it trains on.
+        validation: what it is judged by; both classes occur.
         score: ``decision`` or ``platt``.
     """
 
-    train_X: Array
-    train_y: Labels
-    validation_X: Array
-    validation_y: Labels
+    train: Half
+    validation: Half
     score: Literal["decision", "platt"]
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
         """Return the validation AUC, in [0, 1]; ``rng`` deals the folds of ``platt``."""
         C, gamma = float(point["C"]), float(point["gamma"])
-        decision = decision_values(self.train_X, self.train_y, self.validation_X, C, gamma)
-        exact = area_under_curve(self.validation_y, decision)
+        decision = decision_values(self.train, self.validation.features, C, gamma)
+        exact = area_under_curve(self.validation.labels, decision)
         if self.score == "decision":
             return Evaluation(exact, exact)
-        sign = sigmoid_sign(self.train_X, self.train_y, C, gamma, rng)
+        sign = sigmoid_sign(self.train, C, gamma, rng)
         return Evaluation(0.5 + sign * (exact - 0.5), exact)
 
 
-def decision_values(train_X: Array, train_y: Labels, X: Array, C: float, gamma: float) -> Array:
+def decision_values(train: Half, X: Array, C: float, gamma: float) -> Array:
     """Train an SVM and return its decision function at the rows of ``X`` (m, D), shape (m,).
 
     Where all labels are equal, the decision is -1 or 1 everywhere, as in LIBSVM.
     """
     from sklearn.svm import SVC
 
-    if train_y.min() == train_y.max():
-        return np.full(len(X), 2.0 * train_y[0] - 1.0)
-    values: Array = SVC(C=C, gamma=gamma).fit(train_X, train_y).decision_function(X)
+    if train.labels.min() == train.labels.max():
+        return np.full(len(X), 2.0 * train.labels[0] - 1.0)
+    model = SVC(C=C, gamma=gamma).fit(train.features, train.labels)
+    values: Array = model.decision_function(X)
     return values
 
 
@@ -172,20 +184,18 @@ def area_under_curve(labels: Labels, scores: Array) -> float:
     return float((ranks - positives * (positives + 1) / 2) / pairs)
 
 
-def sigmoid_sign(
-    X: Array, y: Labels, C: float, gamma: float, generator: np.random.Generator
-) -> float:
+def sigmoid_sign(train: Half, C: float, gamma: float, generator: np.random.Generator) -> float:
     """Return the sign of the slope of Platt's sigmoid in the decision value: -1, 0 or 1.
 
     Args:
-        X: training features, shape (n, D).
-        y: labels, 0 or 1, both present, shape (n,).
+        train: what the SVM trains on; both classes occur.
         C: the penalty parameter.
         gamma: the kernel's.
         generator: deals the samples to the folds; consumed.
     """
+    X, y = train.features, train.labels
     decision = np.empty(len(y))
     for fold in np.array_split(generator.permutation(len(y)), FOLDS):
         rest = np.delete(np.arange(len(y)), fold)
-        decision[fold] = decision_values(X[rest], y[rest], X[fold], C, gamma)
+        decision[fold] = decision_values(Half(X[rest], y[rest]), X[fold], C, gamma)
     return float(np.sign(decision[y == 1].mean() - decision[y == 0].mean()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Where the real data sets lie; a test that needs them is skipped where they are not."""
+    named = os.environ.get("FEDSIM_DATA")
+    folder = Path(named).absolute() if named else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the data sets: set FEDSIM_DATA")
+    return folder
 
 
 @pytest.fixture(scope="session")

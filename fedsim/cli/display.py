@@ -18,7 +18,7 @@ from rich.table import Table
 from fedsim.config import PrivacyConfig, delta_of
 from fedsim.jobs import Job
 from fedsim.privacy.ledger import Ledger
-from fedsim.simulation import Progress as RunProgress
+from fedsim.progress import Progress as RunProgress
 
 if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant

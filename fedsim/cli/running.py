@@ -14,7 +14,8 @@ from rich.console import Console
 from fedsim.cli.consoles import make_console
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
 from fedsim.config import delta_of
-from fedsim.runner import Prepared, check, choose_backend, planned_costs, prepare
+from fedsim.preflight import check, choose_backend, planned_costs
+from fedsim.prepared import Prepared, prepare
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
 from fedsim.yamlfile import format_yaml
@@ -116,8 +117,7 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
 
 def _planned(prepared: Prepared) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the privacy loss to come."""
-    check(prepared)
-    backend, plan = choose_backend(prepared)
+    backend, plan = choose_backend(prepared, check(prepared))
     return {
         "config": prepared.config.model_dump(mode="json"),
         "backend": backend,

@@ -15,10 +15,10 @@ from fedsim.cli.running import JsonOption, only_json_on_stdout
 from fedsim.config import read_config, ready_names, ready_text
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
 from fedsim.imports import user_code
-from fedsim.objective import evaluate as call
+from fedsim.objective import call_once
+from fedsim.prepared import prepare
 from fedsim.registry import METHODS, SCENARIOS
 from fedsim.rng import Keys
-from fedsim.runner import prepare
 
 if TYPE_CHECKING:
     from fedsim.analysis import SeedRun
@@ -111,7 +111,7 @@ def evaluate(
         with user_code(f"the objective of agent {agent} cannot be built"):
             objective = built.objective(agent)
         where = f"agent {agent}, point {named}"
-        found = call(objective, named, Keys(seed, agent, 0)("objective"), where)
+        found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
     if noiseless and found.noiseless is None:
         raise ConfigError(f"--noiseless: {scenario} does not tell noiseless values")
     value = found.noiseless if noiseless else found.y

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.agents import AgentGroup, Call, Task
+from fedsim.agents import AgentGroup
 from fedsim.build import RunSpec
+from fedsim.calls import Call, Task
 from fedsim.errors import Interrupted, ObjectiveError, RunError, UserCodeError
-from fedsim.objective import evaluate
+from fedsim.objective import call_once
 from fedsim.protocol import Broadcast, Evaluation, Observation, Proposal, Request
 from fedsim.rng import rng
 from fedsim.space import Parameter, Space
@@ -189,7 +190,7 @@ class TestMistakes:
 class TestEvaluate:
     @pytest.mark.parametrize("value", [1, 1.5, np.float32(1.5), np.int64(2), Evaluation(1, 2)])
     def test_numbers_are_floats(self, value: Any) -> None:
-        found = evaluate(lambda point, rng: value, {}, rng(0, "x", 0, 0), "here")
+        found = call_once(lambda point, rng: value, {}, rng(0, "x", 0, 0), "here")
         assert type(found.y) is float
 
     @pytest.mark.parametrize(
@@ -210,13 +211,13 @@ class TestEvaluate:
     )
     def test_other_values_are_refused(self, value: Any, message: str) -> None:
         with pytest.raises(ObjectiveError, match=message):
-            evaluate(lambda point, rng: value, {}, rng(0, "x", 0, 0), "here")
+            call_once(lambda point, rng: value, {}, rng(0, "x", 0, 0), "here")
 
     @pytest.mark.parametrize(("raiser", "word"), [(fail, "ValueError"), (leave, "SystemExit")])
     def test_what_it_raises_is_shown_with_its_own_traceback(
         self, raiser: Callable[[], Any], word: str
     ) -> None:
         with pytest.raises(ObjectiveError, match=word) as caught:
-            evaluate(lambda point, rng: raiser(), {}, rng(0, "x", 0, 0), "here")
+            call_once(lambda point, rng: raiser(), {}, rng(0, "x", 0, 0), "here")
         assert f"in {raiser.__name__}" in caught.value.user_traceback
         assert "fedsim/objective.py" not in caught.value.user_traceback

@@ -206,9 +206,10 @@ class TestVariants:
             assert found["dp-fts-de"].method["dp"]["noise_multiplier"] == 1.0
 
     def test_another_scenario_inherits_what_it_knows(self) -> None:
-        other = {"scenario": {"name": "digits-svm", "minimum": 2}}
+        other = {"scenario": {"name": "digits-svm", "partition": {"minimum": 2}}}
         found = curves(small(variants={"svm": other}))["svm"].scenario
-        assert found == {"name": "digits-svm", "agents": 3, "concentration": 0.5, "minimum": 2}
+        partition = {"kind": "dirichlet", "concentration": 0.5, "minimum": 2}
+        assert found == {"name": "digits-svm", "agents": 3, "partition": partition}
 
 
 class TestNoiseControl:

@@ -17,6 +17,7 @@ from fedsim.errors import cannot_write, nearest
         ("ConfigError", 2),
         ("MissingDataError", 2),
         ("RunFolderError", 2),
+        ("DownloadError", 3),
         ("RunError", 3),
         ("ObjectiveError", 3),
         ("UserCodeError", 3),
@@ -48,4 +49,6 @@ def test_what_cannot_be_written_names_the_file_and_the_reason() -> None:
     full = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"))
     assert full.exit_code == 3
     assert "`fedsim resume`" in str(full)
+    other = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"), "make room")
+    assert str(other) == "a/b: cannot be written: No space left on device; make room"
     assert str(cannot_write(path, OSError("odd"))) == "a/b: cannot be written: odd"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.agents import Answer, Call, Task
+from fedsim.calls import Answer, Call, Task
 from fedsim.errors import RunError, RunFolderError
 from fedsim.fleet import RecordingFleet
 from fedsim.journal import Recorded, open_journal, read_journal

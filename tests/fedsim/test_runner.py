@@ -12,8 +12,8 @@ import pytest
 import fedsim
 from fedsim.errors import Interrupted, RunFolderError
 from fedsim.jobs import Job, Quiet
+from fedsim.progress import Progress
 from fedsim.runfolder import locked
-from fedsim.simulation import Progress
 from tests.small import small
 
 

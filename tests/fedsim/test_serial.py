@@ -16,9 +16,10 @@ from fedsim.build import RunSpec
 from fedsim.config import parse_config
 from fedsim.errors import Interrupted, ObjectiveError, RunFolderError
 from fedsim.journal import read_journal
+from fedsim.progress import Progress
 from fedsim.runfolder import RunFolder, locked
 from fedsim.serial import run_serial
-from fedsim.simulation import Progress, Simulation
+from fedsim.simulation import Simulation
 from tests.small import small
 
 HANGING = """

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import yaml
 
+from fedsim.build import resolve_section
 from fedsim.protocol import Scenario
-from fedsim.scenarios.digits_svm import DigitsSVM
-from fedsim.scenarios.synthetic import Synthetic
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -49,11 +48,7 @@ class TestBranin:
         assert len(code) <= 15
 
 
-@pytest.mark.parametrize(
-    ("file", "scenario"), [("synthetic.yaml", Synthetic), ("digits-svm.yaml", DigitsSVM)]
-)
-def test_ready_configurations_spell_out_the_defaults(file: str, scenario: type) -> None:
-    settings = yaml.safe_load((ROOT / "scenarios" / file).read_text())["scenario"]
-    assert f"{settings.pop('name')}.yaml" == file
-    assert scenario(**settings) == scenario()
-    assert settings.keys() == scenario.__dataclass_fields__.keys() - {"seed"}
+@pytest.mark.parametrize("name", ["synthetic", "digits-svm"])
+def test_ready_configurations_spell_out_the_defaults(name: str) -> None:
+    settings = yaml.safe_load((ROOT / "scenarios" / f"{name}.yaml").read_text())["scenario"]
+    assert settings == resolve_section("scenario", {"name": name}, ".")

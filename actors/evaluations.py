@@ -1,0 +1,152 @@
+"""Evaluations as Ray tasks: for objectives that declare what they need.
+
+An agent's objective is built once, on the driver's node, where the data are, and travels to the
+tasks by object reference. A task calls it, under the evaluation's deadline, wherever there is room.
+A task that the system killed is sent again with the same key, so that its result is the same.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import platform
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import ray
+from threadpoolctl import threadpool_limits
+
+from fedsim.build import RunSpec, build_scenario, importable_from
+from fedsim.calls import hung, where
+from fedsim.errors import ObjectiveError
+from fedsim.imports import user_code, user_traceback
+from fedsim.objective import evaluate
+from fedsim.protocol import AgentId, Evaluation
+from fedsim.resources import Resources, declared_resources
+from fedsim.rng import Keys
+from fedsim.space import Value
+
+GRACE_SECONDS = 10.0
+"""How long after its deadline an evaluation that cannot be interrupted is left alive."""
+
+LONGEST_SECONDS = 1e7
+"""The longest deadline that the operating system's timers are trusted with."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One evaluation, as a task gets it.
+
+    Attributes:
+        spec: the run.
+        agent: whose objective.
+        t: the round.
+        step: the agent's own count of steps.
+        index: position among the step's proposals.
+        point: where, in the user's units.
+        deadline: seconds that one try may take.
+    """
+
+    spec: RunSpec
+    agent: AgentId
+    t: int
+    step: int
+    index: int
+    point: Mapping[str, Value]
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What comes back from a task.
+
+    Attributes:
+        value: the evaluation, or None if it failed.
+        error: why it failed, or None.
+        cpu_seconds: CPU time of all tries.
+    """
+
+    value: Evaluation | None
+    error: ObjectiveError | None
+    cpu_seconds: float
+
+
+class _Overdue(BaseException):
+    """Interrupts an objective at its deadline; no ``except Exception`` stops it."""
+
+
+@ray.remote(num_cpus=0, max_retries=-1)
+def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
+    """Return what each agent's objective needs and then, each by itself, the objectives.
+
+    Raises:
+        FedsimError: if the scenario refuses, or an objective cannot be built.
+    """
+    scenario = build_scenario(spec)
+    objectives = []
+    for agent in agents:
+        with user_code(
+            f"scenario {spec.scenario_name!r}: the objective of agent {agent} cannot be built"
+        ):
+            objectives.append(scenario.objective(agent))
+    needs = [spec.resources or declared_resources(o) or Resources() for o in objectives]
+    return [needs, *objectives]
+
+
+@ray.remote(max_retries=0)
+def evaluate_point(work: Work, objective: list[Any]) -> Result:
+    """Call an objective at one point.
+
+    Args:
+        work: the evaluation.
+        objective: a list of one reference, so that it is read after what it needs is importable.
+    """
+    importable_from(work.spec.import_from)
+    black_box = ray.get(objective[0], timeout=work.deadline)
+    threadpool_limits(limits=1)
+    place = where(work.agent, work.t, work.point, platform.node())
+    key = Keys(work.spec.seed, work.agent, work.step)
+    start = time.process_time()
+
+    def once() -> Evaluation:
+        with _deadline(work.deadline, place):
+            return evaluate(black_box, work.point, key, work.index, place)
+
+    value, error = None, None
+    for _ in range(work.spec.retries + 1):
+        try:
+            value, error = once(), None
+            break
+        except ObjectiveError as failure:
+            error = failure
+    return Result(value, error, time.process_time() - start)
+
+
+@contextmanager
+def _deadline(seconds: float, place: str) -> Iterator[None]:
+    """Interrupt the block when its time is over, and end the process if that does not help.
+
+    Raises:
+        ObjectiveError: with the stack of the block at that moment.
+    """
+
+    def overdue(number: int, frame: FrameType | None) -> None:
+        raise _Overdue
+
+    limit = min(seconds, LONGEST_SECONDS)
+    before = signal.signal(signal.SIGALRM, overdue)
+    faulthandler.dump_traceback_later(limit + GRACE_SECONDS, exit=True)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        yield
+    except _Overdue as error:
+        stack = f"It hung here:\n{user_traceback(error)}"
+        raise hung(place, seconds, stack) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)

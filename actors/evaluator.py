@@ -1,0 +1,247 @@
+"""The server's side of evaluations as Ray tasks: sends them, repairs them, collects them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, build_objectives, evaluate_point
+from fedsim.actors.nodes import check_room, free_words, reason
+from fedsim.build import RunSpec
+from fedsim.calls import Call, Evaluated, Proposed, where
+from fedsim.config import DeadlinesConfig
+from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
+from fedsim.evaluationlog import EvaluationLog
+from fedsim.journal import Failed, Recorded
+from fedsim.protocol import AgentId, Proposal
+from fedsim.resources import Resources
+from fedsim.space import Space
+
+ATTEMPTS = 3
+"""How often one evaluation may lose its process before that counts as its own failure."""
+
+POLL_SECONDS = 0.5
+"""How often a wait for results looks up. Results do not wait for it."""
+
+IN_FLIGHT_PER_CPU = 4
+"""Tasks that are handed to Ray at a time."""
+
+
+@dataclass
+class _Evaluation:
+    """One evaluation under way.
+
+    Attributes:
+        work: what to evaluate.
+        proposal: what was proposed.
+        attempts: how often it was sent.
+    """
+
+    work: Work
+    proposal: Proposal
+    attempts: int = 0
+
+    @property
+    def place(self) -> str:
+        """Agent, round and point, for errors."""
+        return where(self.work.agent, self.work.t, self.work.point)
+
+
+class TaskEvaluator:
+    """Evaluates agents' proposals as Ray tasks, for one run.
+
+    Args:
+        spec: the run.
+        space: its search space.
+        agents: all agents.
+        deadlines: how long to wait.
+        log: keeps evaluations until the journal has them.
+        stopped: asked while waiting; True makes :meth:`evaluate` raise ``Interrupted``.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        space: Space,
+        agents: Sequence[AgentId],
+        deadlines: DeadlinesConfig,
+        log: EvaluationLog,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._spec = spec
+        self._space = space
+        self._agents = tuple(agents)
+        self._deadlines = deadlines
+        self._log = log
+        self._stopped = stopped
+        self._needs: list[Resources] = []
+        self._objectives: list[Any] = []
+
+    def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
+        """Return what became of each agent's proposals.
+
+        Raises:
+            ObjectiveError: if an evaluation failed at last, and such failures stop the run.
+            ResourceError: if there is no room for the tasks.
+            Interrupted: if ``stopped`` says so.
+        """
+        if not self._objectives:
+            self._build()
+        self._log.begin(call.settled)
+        outcomes: dict[tuple[AgentId, int], Recorded | Failed] = {}
+        seconds = dict.fromkeys((p.agent for p in proposed), 0.0)
+        waiting = deque[_Evaluation]()
+        for p in proposed:
+            for index, proposal in enumerate(p.proposals):
+                kept = self._log.find(p.agent, p.step, index, proposal)
+                if kept is None:
+                    waiting.append(self._evaluation(call.t, p, index))
+                else:
+                    outcomes[p.agent, index] = kept
+        for one, result in self._results(call.t, waiting):
+            seconds[one.work.agent] += result.cpu_seconds
+            outcomes[one.work.agent, one.work.index] = self._outcome(one, result)
+        return {
+            p.agent: _evaluated(
+                [outcomes[p.agent, index] for index in range(len(p.proposals))], seconds[p.agent]
+            )
+            for p in proposed
+        }
+
+    def _build(self) -> None:
+        """Build all objectives in one task on this node; they stay in Ray's object store.
+
+        Raises:
+            FedsimError: if one cannot be built or sent, or needs more than any node has.
+        """
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        count = 1 + len(self._agents)
+        # Ray's type stubs do not know several returns.
+        task: Any = build_objectives.options(num_returns=count, scheduling_strategy=here)
+        needs, *objectives = task.remote(self._spec, self._agents)
+        patience = self._deadlines.start + self._deadlines.evaluation
+        try:
+            self._needs = ray.get(needs, timeout=patience)
+        except GetTimeoutError:
+            raise RunError(
+                f"the objectives were not built within {patience:g} s; deadlines.start and "
+                "deadlines.evaluation set the limit"
+            ) from None
+        except RayTaskError as error:
+            if isinstance(error.cause, FedsimError):
+                raise error.cause from None
+            raise RunError(
+                f"the objectives cannot be sent to Ray tasks: {error.cause}; what declares "
+                "resources must be picklable"
+            ) from None
+        except RayError as error:
+            raise RunError(f"building the objectives failed: {reason(error)}") from None
+        for agent, need in zip(self._agents, self._needs, strict=True):
+            check_room(need, f"an evaluation of agent {agent}")
+        self._objectives = objectives
+
+    def _evaluation(self, t: int, proposed: Proposed, index: int) -> _Evaluation:
+        proposal = proposed.proposals[index]
+        point, deadline = self._space.to_point(proposal.u), self._deadlines.evaluation
+        work = Work(self._spec, proposed.agent, t, proposed.step, index, point, deadline)
+        return _Evaluation(work, proposal)
+
+    def _results(self, t: int, waiting: deque[_Evaluation]) -> Iterator[tuple[_Evaluation, Result]]:
+        """Yield results as they come; what the system killed is sent again."""
+        limit = IN_FLIGHT_PER_CPU * max(4, int(ray.cluster_resources().get("CPU", 0)))
+        pending: dict[Any, _Evaluation] = {}
+        heard = time.monotonic()
+        while waiting or pending:
+            if self._stopped():
+                raise Interrupted(f"stopped in round {t}")
+            while waiting and len(pending) < limit:
+                pending[self._send(waiting[0])] = waiting.popleft()
+            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
+            for ref in ready:
+                heard = time.monotonic()
+                one = pending.pop(ref)
+                try:
+                    yield one, self._received(ref)
+                except RayError as error:
+                    if one.attempts >= ATTEMPTS:
+                        yield one, Result(None, _killed(one, error), 0.0)
+                    else:
+                        waiting.appendleft(one)
+            self._check_silence(heard, pending)
+
+    def _send(self, one: _Evaluation) -> Any:
+        one.attempts += 1
+        needs = self._needs[one.work.agent]
+        return evaluate_point.options(
+            num_cpus=needs.cpus,
+            num_gpus=needs.gpus,
+            memory=int(needs.memory_megabytes * 1e6) or None,
+            scheduling_strategy="SPREAD",
+        ).remote(one.work, [self._objectives[one.work.agent]])
+
+    def _received(self, ref: Any) -> Result:
+        """Return a task's result.
+
+        Raises:
+            RayError: if the system killed it.
+            RunError: if it failed outside the objective.
+        """
+        try:
+            result: Result = ray.get(ref, timeout=self._deadlines.answer)
+        except RayTaskError as error:
+            if isinstance(error.cause, RayError):  # it could not get its objective
+                raise error.cause from None
+            raise RunError(f"an evaluation's task failed: {error}") from None
+        return result
+
+    def _outcome(self, one: _Evaluation, result: Result) -> Recorded | Failed:
+        """Return what goes to the journal; errors as in :meth:`evaluate`."""
+        work, error = one.work, result.error
+        if error is None:
+            assert result.value is not None
+            record = Recorded.made(work.agent, work.step, work.index, one.proposal, result.value)
+            self._log.add(record)
+            return record
+        if not self._spec.skip_failures:
+            raise error
+        return Failed.made(work.agent, work.step, work.index, one.proposal, error)
+
+    def _check_silence(self, heard: float, pending: dict[Any, _Evaluation]) -> None:
+        """Refuse to wait for tasks that cannot be running.
+
+        Raises:
+            ResourceError: if nothing came back for longer than a task may take to start and end.
+        """
+        tries = self._spec.retries + 1
+        longest = (self._deadlines.evaluation + GRACE_SECONDS) * tries + self._deadlines.start
+        if pending and time.monotonic() - heard > longest:
+            needs = self._needs[next(iter(pending.values())).work.agent]
+            raise ResourceError(
+                f"none of {len(pending)} evaluation tasks ended within {longest:g} s, or they "
+                f"found no room: one needs {needs.describe()}, free are {free_words(needs)}; "
+                "deadlines.evaluation and deadlines.start set the limit"
+            )
+
+
+def _evaluated(outcomes: Sequence[Recorded | Failed], cpu_seconds: float) -> Evaluated:
+    return Evaluated(
+        tuple(one for one in outcomes if isinstance(one, Recorded)),
+        tuple(one for one in outcomes if isinstance(one, Failed)),
+        cpu_seconds,
+    )
+
+
+def _killed(one: _Evaluation, error: RayError) -> ObjectiveError:
+    return ObjectiveError(
+        f"the process of an evaluation ended {ATTEMPTS} times ({one.place}): {reason(error)}; an "
+        "objective that crashes, fills the memory or cannot be interrupted at its deadline does "
+        "this",
+        reason="ended its process",
+    )

@@ -1,0 +1,45 @@
+"""Simulated absence: which agents take part in a round.
+
+An absent agent takes no step in that round and answers nothing; its reply is ``missing``. It is
+part of the experiment, drawn by key, and has nothing to do with faults of machines, which are
+repaired. Who is present is independent of all data: it changes neither the accounting of privacy
+nor any weight or denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedsim.errors import require
+from fedsim.protocol import AgentId
+from fedsim.rng import rng
+
+Availability = float | tuple[float, ...]
+"""The probability that an agent takes part in a round: one for all, or one per agent."""
+
+
+def check_availability(availability: Availability, agents: int) -> None:
+    """Check a list's length.
+
+    Raises:
+        ConfigError: if there is not one probability per agent.
+    """
+    if isinstance(availability, tuple):
+        expected = f"one probability, or a list of {agents}: one per agent"
+        require(len(availability) == agents, "availability", expected, list(availability))
+
+
+def present(
+    seed: int, t: int, agents: Sequence[AgentId], availability: Availability
+) -> tuple[AgentId, ...]:
+    """Return those of ``agents`` that take part in round ``t``; the same however often asked."""
+    return tuple(
+        agent
+        for agent in agents
+        if (p := _probability(agent, availability)) >= 1
+        or rng(seed, "availability", agent, t).random() < p
+    )
+
+
+def _probability(agent: AgentId, availability: Availability) -> float:
+    return availability[agent] if isinstance(availability, tuple) else availability

@@ -1,0 +1,76 @@
+"""Evaluations of the call under way, kept until the journal has all of them.
+
+A step's observations reach the journal together, in agent order. Until then a run that is stopped
+or killed would lose what its agents evaluated already, which may have taken hours. They are
+therefore kept beside it, in the order in which they come, and taken up when the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fedsim.journal import Line, LineWriter, Recorded
+from fedsim.protocol import AgentId, Proposal
+
+
+class EvaluationLog:
+    """What the agents have evaluated since the last line of the journal.
+
+    Args:
+        path: the file that keeps it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._settled: int | None = None
+        self._writer: LineWriter | None = None
+        self._found: dict[tuple[AgentId, int, int], Recorded] = {}
+
+    def begin(self, settled: int) -> None:
+        """Prepare for a call; what belongs to another one is forgotten.
+
+        Args:
+            settled: journal lines that were written before the call; they name it.
+
+        Raises:
+            RunFolderError: if the file cannot be written.
+        """
+        if settled == self._settled:
+            return
+        header = {"settled": settled}
+        rows = self._rows() if self._settled is None else []
+        self.close()
+        if not rows or rows[0] != header:
+            self._path.unlink(missing_ok=True)
+            rows = []
+        records = [Recorded.from_json(row["evaluation"]) for row in rows[1:]]
+        self._found = {(r.agent, r.step, r.index): r for r in records}
+        self._settled = settled
+        self._writer = LineWriter(self._path)
+        if not rows:
+            self._writer.append(header)
+
+    def find(self, agent: AgentId, step: int, index: int, proposal: Proposal) -> Recorded | None:
+        """Return the evaluation of a proposal, if it was made already."""
+        record = self._found.get((agent, step, index))
+        same = record and (record.u, record.source) == (tuple(proposal.u), proposal.source)
+        return record if same else None
+
+    def add(self, record: Recorded) -> None:
+        """Keep an evaluation; raises RunFolderError if the disk refuses it."""
+        assert self._writer is not None
+        self._writer.append({"evaluation": record.to_json()})
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _rows(self) -> list[Line]:
+        """Return the file's whole lines; nothing if it is absent or damaged: it is a spare."""
+        try:
+            lines = self._path.read_bytes().split(b"\n")[:-1]
+            return [json.loads(line) for line in lines]
+        except (OSError, ValueError):
+            return []

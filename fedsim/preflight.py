@@ -1,0 +1,81 @@
+"""What is checked, and decided, before anything is written or started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fedsim.agents import AgentGroup
+from fedsim.availability import check_availability
+from fedsim.build import build_method, build_scenario
+from fedsim.config import delta_of
+from fedsim.errors import ConfigError
+from fedsim.imports import user_code
+from fedsim.prepared import Prepared
+from fedsim.privacy.events import SubsampledGaussian
+from fedsim.protocol import Method
+from fedsim.resources import Resources
+
+WORTH_RAY = 20_000
+"""``backend: auto`` uses Ray from this many agent-rounds (all seeds together): below it,
+starting Ray takes longer than it saves."""
+
+Needs = Mapping[str, Resources | None]
+"""What an evaluation of each variant needs of a cluster, if it runs as a task of its own."""
+
+
+def check(prepared: Prepared) -> Needs:
+    """Build every variant's scenario, method and first agent once, and forget them.
+
+    So a mistake shows its message, or its own traceback, before anything is written or started.
+
+    Raises:
+        ConfigError: if a setting is out of range.
+        UserCodeError: if a user's code raises.
+    """
+    needs: dict[str, Resources | None] = {}
+    for label, curve in prepared.curves.items():
+        spec = prepared.spec(curve, curve.seeds[0])
+        scenario = build_scenario(spec)
+        check_availability(spec.availability, scenario.agents)
+        method = build_method(spec, scenario)
+        needs[label] = AgentGroup(spec, built=(scenario, method)).prepare(0)
+        if planned_costs(method) and not delta_of(curve, scenario.agents) < 1:
+            raise ConfigError(
+                "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"
+            )
+    return needs
+
+
+def planned_costs(method: Method) -> Sequence[SubsampledGaussian]:
+    """Return what a whole run's releases will cost, as far as the method tells."""
+    if not hasattr(method, "planned_costs"):
+        return ()
+    with user_code("the method failed to tell its planned costs"):
+        costs: Sequence[SubsampledGaussian] = method.planned_costs()
+    return costs
+
+
+def choose_backend(prepared: Prepared, needs: Needs) -> tuple[str, str]:
+    """Return the backend to use and the plan in words.
+
+    Args:
+        prepared: what is to be run.
+        needs: what :func:`check` returned.
+
+    Raises:
+        ResourceError: if the plan cannot fit.
+    """
+    config = prepared.config
+    scenario = prepared.scenario()
+    work = scenario.agents * sum(c.rounds * len(c.seeds) for c in prepared.curves.values())
+    tasks = any(need is not None for need in needs.values())
+    wants_ray = tasks or config.address is not None or config.agents_per_actor != "auto"
+    backend = config.backend
+    if backend == "auto":
+        backend = "ray" if wants_ray or work >= WORTH_RAY else "serial"
+    if backend == "serial":
+        return backend, f"{scenario.agents} agents in this process, one after another"
+    from fedsim.actors.launch import plan_for
+
+    jobs = sum(len(curve.seeds) for curve in prepared.curves.values())
+    return backend, plan_for(scenario.agents, jobs, config, list(needs.values())).describe()

@@ -1,0 +1,84 @@
+"""A configuration, read and checked: what can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim.build import RunSpec, build_scenario
+from fedsim.config import (
+    Config,
+    RetryConfig,
+    apply_overrides,
+    expand_variants,
+    parse_config,
+    read_config,
+)
+from fedsim.datasets import named_folder
+from fedsim.errors import ConfigError
+from fedsim.protocol import Scenario
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A checked configuration, ready to run.
+
+    Attributes:
+        config: the whole configuration, every default filled in.
+        curves: one configuration per variant.
+        import_from: the folder that ``module:Class`` names are imported from.
+        data_dir: where data sets lie, or None.
+    """
+
+    config: Config
+    curves: Mapping[str, Config]
+    import_from: str
+    data_dir: str | None
+
+    def spec(self, curve: Config, seed: int) -> RunSpec:
+        """Return what a process needs to build one seed of a curve."""
+        available, on_error = curve.availability, curve.on_error
+        return RunSpec(
+            curve.scenario,
+            curve.method,
+            curve.rounds,
+            seed,
+            self.data_dir,
+            self.import_from,
+            availability=tuple(available) if isinstance(available, list) else available,
+            retries=on_error.retry if isinstance(on_error, RetryConfig) else 0,
+            skip_failures=on_error == "skip",
+            resources=curve.resources,
+        )
+
+    def scenario(self) -> Scenario:
+        """Build the first variant's scenario, for the first seed."""
+        first = next(iter(self.curves.values()))
+        return build_scenario(self.spec(first, first.seeds[0]))
+
+
+def prepare(
+    source: str | Path | Mapping[str, Any] | None,
+    overrides: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+) -> Prepared:
+    """Read and check a configuration.
+
+    Args:
+        source: a file, the name of a ready configuration, a mapping, or None for the default.
+        overrides: ``dotted.key=value`` assignments.
+        data_dir: where data sets lie; the environment's ``FEDSIM_DATA`` if left out.
+
+    Raises:
+        ConfigError: for the first thing that is wrong.
+    """
+    import_from = str(Path.cwd())
+    raw = apply_overrides(read_config(source), overrides)
+    config = parse_config(raw, import_from)
+    folder = named_folder(data_dir)
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(f"--data: expected the folder where data sets lie, got {folder}")
+    data = None if folder is None else str(folder)
+    return Prepared(config, expand_variants(config, import_from), import_from, data)

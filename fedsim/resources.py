@@ -1,0 +1,54 @@
+"""What one evaluation of an objective needs, where it is to run as a task of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedsim.errors import ConfigError, require
+from fedsim.protocol import Objective
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one evaluation needs of a node, for the scheduler: it is no limit.
+
+    Attributes:
+        cpus: CPUs, at least 0; numerical libraries still work with one thread.
+        gpus: GPUs, at least 0; fractions share one.
+        memory_megabytes: memory, at least 0.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_megabytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("cpus", "gpus", "memory_megabytes"):
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"resources.{name}", "a number of at least 0", value)
+
+    def describe(self) -> str:
+        """Return the needs in words."""
+        parts = [f"{self.cpus:g} CPUs"]
+        parts += [f"{self.gpus:g} GPUs"] if self.gpus else []
+        parts += [f"{self.memory_megabytes:g} MB"] if self.memory_megabytes else []
+        return ", ".join(parts)
+
+
+def declared_resources(objective: Objective) -> Resources | None:
+    """Return what an objective says that it needs, or None if it runs beside its agent.
+
+    Raises:
+        ConfigError: if its ``resources`` is something else.
+    """
+    resources = getattr(objective, "resources", None)
+    if resources is not None and not isinstance(resources, Resources):
+        raise ConfigError(
+            f"{type(objective).__name__}.resources: expected fedsim.resources.Resources or None, "
+            f"got {resources!r}"
+        )
+    return resources
