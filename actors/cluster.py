@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import signal
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
@@ -56,8 +59,12 @@ def _start(workers: int) -> None:
             log_to_driver=False,
             # Above ERROR: what went wrong, fedsim tells itself.
             logging_level=logging.CRITICAL,
-            # Ray warns on the user's terminal when it starts more processes than it expects.
-            _system_config={"worker_maximum_startup_concurrency": workers},
+            _system_config={
+                # Ray warns on the user's terminal when it starts more processes than it expects,
+                "worker_maximum_startup_concurrency": workers,
+                # and between two rounds it would end the processes that evaluate.
+                "num_workers_soft_limit": workers,
+            },
         )
     except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
         raise ResourceError(f"Ray cannot start on this machine: {error}") from error
@@ -112,20 +119,42 @@ def terminal_and_signals_kept() -> Iterator[None]:
                 os.setpgid(0, group)
 
 
+def installed_here() -> str:
+    """Return the version of fedsim that this process imports, and what its sources hash to.
+
+    The names that are hashed are the modules', however the folders are laid out.
+    """
+    sources: dict[str, bytes] = {}
+    for package in ("fedsim", "fedsim.actors", "fedsim.scenarios", "fedsim.dashboards"):
+        found = find_spec(package)
+        assert found is not None
+        assert found.origin is not None
+        folder = Path(found.origin).parent
+        for path in folder.rglob("*.py"):
+            name = f"{package.replace('.', '/')}/{path.relative_to(folder).as_posix()}"
+            sources[name] = path.read_bytes()
+    digest = hashlib.sha256()
+    for name in sorted(sources):
+        digest.update(name.encode() + b"\0" + sources[name] + b"\0")
+    return f"{version('fedsim')} (sources {digest.hexdigest()[:12]})"
+
+
 def _check_nodes(deadline: float) -> None:
-    """Check that every node has this version of fedsim.
+    """Check that every node has this very fedsim.
 
     Raises:
         ResourceError: naming the node that has not, or does not answer.
     """
-    here, start = version("fedsim"), time.monotonic()
+    here, start = installed_here(), time.monotonic()
 
     @ray.remote(num_cpus=0, max_retries=0)
     def installed() -> str:
         try:
-            return version("fedsim")
-        except PackageNotFoundError:
-            return "not installed"
+            from fedsim.actors.cluster import installed_here
+
+            return installed_here()
+        except (ImportError, PackageNotFoundError) as error:
+            return f"is not there ({error})"
 
     asked = {
         node["NodeManagerHostname"]: installed.options(
@@ -143,5 +172,5 @@ def _check_nodes(deadline: float) -> None:
             raise ResourceError(f"node {name} cannot run fedsim's check: {error}") from None
         if there != here:
             raise ResourceError(
-                f"node {name}: fedsim {there}, here {here}; install the same version everywhere"
+                f"node {name}: fedsim {there}, here {here}; install the same fedsim everywhere"
             )

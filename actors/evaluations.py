@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from fedsim.build import RunSpec, build_scenario, importable_from
 from fedsim.calls import hung, where
 from fedsim.errors import ObjectiveError
-from fedsim.imports import user_code, user_traceback
+from fedsim.imports import user_code, user_stack
 from fedsim.objective import evaluate
 from fedsim.protocol import AgentId, Evaluation
 from fedsim.resources import Resources, declared_resources
@@ -76,7 +76,15 @@ class Result:
 
 
 class _Overdue(BaseException):
-    """Interrupts an objective at its deadline; no ``except Exception`` stops it."""
+    """Interrupts an objective at its deadline; no ``except Exception`` stops it.
+
+    Args:
+        stack: where the objective was.
+    """
+
+    def __init__(self, stack: str) -> None:
+        super().__init__(stack)
+        self.stack = stack
 
 
 @ray.remote(num_cpus=0, max_retries=-1)
@@ -135,7 +143,7 @@ def _deadline(seconds: float, place: str) -> Iterator[None]:
     """
 
     def overdue(number: int, frame: FrameType | None) -> None:
-        raise _Overdue
+        raise _Overdue("" if frame is None else f"It hung here:\n{user_stack(frame)}")
 
     limit = min(seconds, LONGEST_SECONDS)
     before = signal.signal(signal.SIGALRM, overdue)
@@ -144,8 +152,7 @@ def _deadline(seconds: float, place: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, limit)
         yield
     except _Overdue as error:
-        stack = f"It hung here:\n{user_traceback(error)}"
-        raise hung(place, seconds, stack) from None
+        raise hung(place, seconds, error.stack) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()

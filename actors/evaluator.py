@@ -128,7 +128,8 @@ class TaskEvaluator:
         needs, *objectives = task.remote(self._spec, self._agents)
         patience = self._deadlines.start + self._deadlines.evaluation
         try:
-            self._needs = ray.get(needs, timeout=patience)
+            # The first objective comes along to see that objectives can be sent at all.
+            self._needs, _ = ray.get([needs, objectives[0]], timeout=patience)
         except GetTimeoutError:
             raise RunError(
                 f"the objectives were not built within {patience:g} s; deadlines.start and "
@@ -162,7 +163,8 @@ class TaskEvaluator:
             if self._stopped():
                 raise Interrupted(f"stopped in round {t}")
             while waiting and len(pending) < limit:
-                pending[self._send(waiting[0])] = waiting.popleft()
+                one = waiting.popleft()
+                pending[self._send(one)] = one
             ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
             for ref in ready:
                 heard = time.monotonic()
@@ -173,7 +175,7 @@ class TaskEvaluator:
                     if one.attempts >= ATTEMPTS:
                         yield one, Result(None, _killed(one, error), 0.0)
                     else:
-                        waiting.appendleft(one)
+                        waiting.append(one)
             self._check_silence(heard, pending)
 
     def _send(self, one: _Evaluation) -> Any:

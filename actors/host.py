@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,14 +56,14 @@ class AgentHost:
 
     def __init__(self) -> None:
         self._group: AgentGroup | None = None
-        self._busy: AgentId | None = None
+        self._taking_over: AgentId | None = None
 
     def propose(
         self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
     ) -> list[Proposed]:
         """Let agents choose what is to be evaluated elsewhere; arguments as for :meth:`handle`."""
-        group = self._group_of(assignment)
-        return [p for task in self._noted(tasks) for p in group.propose(call, [task])]
+        with self._group_of(assignment) as group:
+            return group.propose(call, tasks)
 
     def handle(
         self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
@@ -74,37 +75,33 @@ class AgentHost:
             tasks: each agent's part.
             assignment: agents to take over first; None: those that are here do it.
         """
-        group = self._group_of(assignment)
-        return [a for task in self._noted(tasks) for a in group.handle(call, [task])]
+        with self._group_of(assignment) as group:
+            return group.handle(call, tasks)
 
-    def _group_of(self, assignment: Assignment | None) -> AgentGroup:
-        """Return the agents here, built from their history in place of others if need be."""
+    @contextmanager
+    def _group_of(self, assignment: Assignment | None) -> Iterator[AgentGroup]:
+        """Give the agents here, built from their history in place of others if need be."""
         if assignment is not None:
             # One BLAS thread: results must not depend on the number of cores. The variable that
             # Ray sets comes too late for libraries that are loaded already.
             threadpool_limits(limits=1)
-            self._group, self._busy = None, assignment.agents[0]
+            self._group, self._taking_over = None, assignment.agents[0]
             group = AgentGroup(assignment.spec, node=platform.node())
             group.rebuild(assignment.agents, assignment.history)
-            self._group = group
+            self._group, self._taking_over = group, None
         assert self._group is not None
-        return self._group
-
-    def _noted(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        """Yield tasks one by one, for :meth:`health` to see whose turn it is."""
         try:
-            for task in tasks:
-                self._busy = task.agent
-                yield task
+            yield self._group
         finally:
-            self._busy = None
+            self._group.busy = None
 
     @ray.method(concurrency_group="health")
     def health(self) -> Health:
         """Tell what the host is doing; answered while an objective runs."""
+        busy = self._group.busy if self._group else self._taking_over
         evaluating = self._group.evaluating if self._group else None
         seconds = time.monotonic() - evaluating.since if evaluating else 0.0
-        return Health(self._busy, evaluating, seconds, platform.node())
+        return Health(busy, evaluating, seconds, platform.node())
 
 
 # Ray's type stubs do not know concurrency groups.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import Any
 
 import ray
@@ -38,22 +39,21 @@ class SimulationServer:
     def run(self, simulation: Simulation) -> None:
         """Run, or go on with, one simulation to its end; errors as in ``simulate``."""
         self._progress = Progress()
-        folder, stopped = RunFolder(simulation.folder), self._stop.is_set
-        with folder.locked():
-            spec = simulation.spec
-            scenario = build_scenario(spec)
-            evaluator = None
-            if simulation.evaluation is not None:
-                evaluator = TaskEvaluator(
-                    spec,
-                    scenario.space,
-                    range(scenario.agents),
-                    self._deadlines,
-                    EvaluationLog(folder.evaluations),
-                    stopped,
-                )
-            transport = RayTransport(self._pool, spec, folder, scenario.agents, stopped, evaluator)
-            simulate(simulation, transport, notify=self._note, stopped=stopped)
+        folder = RunFolder(simulation.folder)
+        with folder.locked(), closing(EvaluationLog(folder.evaluations)) as log:
+            transport = self._transport(simulation, folder, log)
+            simulate(simulation, transport, notify=self._note, stopped=self._stop.is_set)
+
+    def _transport(
+        self, simulation: Simulation, folder: RunFolder, log: EvaluationLog
+    ) -> RayTransport:
+        spec, stopped = simulation.spec, self._stop.is_set
+        scenario = build_scenario(spec)
+        evaluator = None
+        if simulation.evaluation is not None:
+            agents = range(scenario.agents)
+            evaluator = TaskEvaluator(spec, scenario.space, agents, self._deadlines, log, stopped)
+        return RayTransport(self._pool, spec, folder, scenario.agents, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:
         self._progress = progress

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import ray
@@ -19,7 +19,7 @@ from fedsim.actors.host import Assignment
 from fedsim.actors.nodes import reason
 from fedsim.actors.pool import Host, HostPool
 from fedsim.build import RunSpec
-from fedsim.calls import Answer, Call, Evaluated, Proposed, Task
+from fedsim.calls import Answer, Call, Proposed, Task, completed, with_evaluations
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
 from fedsim.journal import Recorded, observations, read_journal
 from fedsim.protocol import AgentId
@@ -91,32 +91,22 @@ class RayTransport:
         self._stopped = stopped
         self._evaluator = evaluator
         self._shares = [
-            Share(tuple(range(*bounds)), host)
-            for host, bounds in zip(pool.hosts, deal(agents, pool.count), strict=True)
-            if bounds[0] < bounds[1]
+            Share(own, host)
+            for host, own in zip(pool.hosts, deal(agents, pool.count), strict=True)
+            if own
         ]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """See :class:`fedsim.fleet.Transport`."""
-        if self._evaluator is None or not call.evaluate:
+        new = [task for task in tasks if call.evaluate and task.recorded is None]
+        if self._evaluator is None or not new:
             answers: dict[AgentId, Answer] = self._exchange("handle", call, tasks)
             return [answers[task.agent] for task in tasks]
-        new = [task for task in tasks if task.recorded is None]
         proposed: dict[AgentId, Proposed] = self._exchange("propose", call, new)
         evaluated = self._evaluator.evaluate(call, list(proposed.values()))
-        settled = [
-            replace(task, recorded=evaluated[task.agent].observations)
-            if task.agent in evaluated
-            else task
-            for task in tasks
-        ]
-        answers = self._exchange("handle", call, settled)
-        return [
-            _with_evaluations(answers[a], proposed[a], evaluated[a])
-            if (a := task.agent) in evaluated
-            else answers[a]
-            for task in tasks
-        ]
+        answers = self._exchange("handle", call, with_evaluations(tasks, evaluated))
+        in_order = [answers[task.agent] for task in tasks]
+        return completed(in_order, list(proposed.values()), evaluated)
 
     def _exchange(
         self, method: Literal["propose", "handle"], call: Call, tasks: Sequence[Task]
@@ -229,22 +219,14 @@ class RayTransport:
         return self._lost(part, call, str(problem))
 
 
-def deal(agents: int, hosts: int) -> list[tuple[int, int]]:
-    """Return each host's range of agents: consecutive, sizes differing by at most one."""
-    return [(h * agents // hosts, (h + 1) * agents // hosts) for h in range(hosts)]
-
-
-def _with_evaluations(answer: Answer, proposed: Proposed, evaluated: Evaluated) -> Answer:
-    """Return an answer that tells of its agent's proposals and evaluations, too."""
-    seconds = answer.cpu_seconds + proposed.cpu_seconds + evaluated.cpu_seconds
-    return replace(
-        answer,
-        cpu_seconds=seconds,
-        objective_cpu_seconds=evaluated.cpu_seconds,
-        failed=evaluated.failed,
-    )
+def deal(agents: int, hosts: int) -> list[tuple[AgentId, ...]]:
+    """Return each host's agents: one after another, since neighbours often cost about the same."""
+    return [tuple(range(host, agents, hosts)) for host in range(hosts)]
 
 
 def _names(part: Part) -> str:
     agents = part.share.agents
-    return f"agent {agents[0]}" if len(agents) == 1 else f"agents {agents[0]}-{agents[-1]}"
+    told = [str(agent) for agent in agents]
+    if len(told) > 4:
+        told[2:-1] = ["..."]
+    return f"agent{'s' * (len(agents) > 1)} {', '.join(told)}"

@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from fedsim.build import RunSpec, build_method, build_scenario
-from fedsim.calls import Answer, Call, Evaluated, Evaluating, Proposed, Task, where
+from fedsim.calls import (
+    Answer,
+    Call,
+    Evaluated,
+    Evaluating,
+    Proposed,
+    Task,
+    completed,
+    where,
+    with_evaluations,
+)
 from fedsim.errors import Interrupted, ObjectiveError, RunError
 from fedsim.evaluationlog import EvaluationLog
 from fedsim.imports import user_code
@@ -43,7 +53,8 @@ class AgentGroup:
         log: keeps evaluations until the journal has them, or None.
 
     Attributes:
-        evaluating: what runs just now, or None; other threads may read it.
+        busy: whose program is at work just now, or None; other threads may read it.
+        evaluating: which objective runs just now, or None; likewise.
     """
 
     def __init__(
@@ -63,6 +74,7 @@ class AgentGroup:
         self._sign = 1.0 if self._scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._objectives: dict[AgentId, Objective] = {}
+        self.busy: AgentId | None = None
         self.evaluating: Evaluating | None = None
 
     def rebuild(self, agents: Iterable[AgentId], history: Iterable[Recorded]) -> None:
@@ -96,7 +108,10 @@ class AgentGroup:
         return [self._propose(call, task) for task in tasks]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """Let agents do their part in a call, in the order given.
+        """Let agents do their part in a call.
+
+        All of them propose, then all evaluate, then all observe and answer, always in the order
+        given: methods find their own data in the processor's caches, and objectives theirs.
 
         Raises:
             ObjectiveError: if an objective raises or returns something that is not a finite
@@ -104,42 +119,34 @@ class AgentGroup:
             UserCodeError: if a program raises.
             Interrupted: if ``stopped`` says so.
         """
-        return [self._handle_one(call, task) for task in tasks]
-
-    def _handle_one(self, call: Call, task: Task) -> Answer:
         self._check_stopped(call)
-        start = time.thread_time()
-        if self._log is not None and call.evaluate:
-            self._log.begin(call.settled)
-        done = Evaluated(task.recorded or (), (), 0.0)
-        if call.evaluate and task.recorded is None:
-            done = self._evaluate(call, self._propose(call, task))
-        payload = None
-        doing = self._doing(task, call)
-        with user_code(doing):
-            if done.observations:
-                self._observe(task.agent, done.observations)
-            if call.then is not None:
-                keys = Keys(self._spec.seed, task.agent, task.step)
-                reply = self._program(task.agent).reply(call.then, keys)
-                payload = frozen(reply, f"{doing}: its reply")
-        return Answer(
-            task.agent,
-            done.observations,
-            payload,
-            time.thread_time() - start,
-            done.cpu_seconds,
-            done.failed,
-        )
+        new = [task for task in tasks if call.evaluate and task.recorded is None]
+        proposed = self.propose(call, new)
+        evaluated = {p.agent: self._evaluate(call, p) for p in proposed}
+        answers = [self._settle(call, task) for task in with_evaluations(tasks, evaluated)]
+        return completed(answers, proposed, evaluated)
 
     def _propose(self, call: Call, task: Task) -> Proposed:
-        start, doing = time.thread_time(), self._doing(task, call)
+        start, doing, self.busy = time.thread_time(), self._doing(task, call), task.agent
         program = self._program(task.agent)
         with user_code(doing):
             keys = Keys(self._spec.seed, task.agent, task.step)
             proposals = program.propose(task.step, call.message, keys)
         points = tuple(self._points(proposals, doing))
         return Proposed(task.agent, task.step, points, time.thread_time() - start)
+
+    def _settle(self, call: Call, task: Task) -> Answer:
+        """Let an agent observe the evaluations of its step, and answer."""
+        start, doing, self.busy = time.thread_time(), self._doing(task, call), task.agent
+        records, payload = task.recorded or (), None
+        with user_code(doing):
+            if records:
+                self._observe(task.agent, records)
+            if call.then is not None:
+                keys = Keys(self._spec.seed, task.agent, task.step)
+                reply = self._program(task.agent).reply(call.then, keys)
+                payload = frozen(reply, f"{doing}: its reply")
+        return Answer(task.agent, records, payload, time.thread_time() - start, 0.0)
 
     def _observe(self, agent: AgentId, records: Sequence[Recorded]) -> None:
         self._program(agent).observe(
@@ -170,8 +177,11 @@ class AgentGroup:
 
     def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
         agent, spec = proposed.agent, self._spec
+        start = time.thread_time()
         objective = self._objective(agent)
-        records, failed, seconds = [], [], 0.0
+        records, failed, seconds = [], [], time.thread_time() - start  # it may load data
+        if self._log is not None:  # not in a replayed call: the log is of the one that follows
+            self._log.begin(call.settled)
         for index, proposal in enumerate(proposed.proposals):
             self._check_stopped(call)
             if self._log is not None and (
@@ -221,4 +231,9 @@ class AgentGroup:
             words = f"scenario {self._spec.scenario_name!r}"
             with user_code(f"{words}: the objective of agent {agent} cannot be built"):
                 self._objectives[agent] = self._scenario.objective(agent)
+            if self._node and declared_resources(self._objectives[agent]) is not None:
+                raise RunError(
+                    f"{words}: the objective of agent {agent} declares resources, agent 0's does "
+                    "not: a run's evaluations are either all tasks or none is"
+                )
         return self._objectives[agent]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from fedsim.config import NOISE_CONTROL
 from fedsim.errors import RunFolderError
 from fedsim.runfolder import RunFolder
 from fedsim.yamlfile import read_yaml
+
+if TYPE_CHECKING:  # takes long to import, and only tables need it
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class SeedRun:
 
     def table(self, name: str) -> pd.DataFrame:
         """Return ``observations`` or ``rounds``; raises RunFolderError before the run is done."""
+        import pandas as pd
+
         path = self.folder.path / f"{name}.parquet"
         if not path.exists():
             reason = self.folder.manifest().get("reason")
@@ -102,6 +105,8 @@ class Run:
         return [run.summary() for run in self.runs]
 
     def _concatenated(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
         tables = []
         for run in self.runs:
             table = run.table(name)

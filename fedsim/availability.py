@@ -32,7 +32,12 @@ def check_availability(availability: Availability, agents: int) -> None:
 def present(
     seed: int, t: int, agents: Sequence[AgentId], availability: Availability
 ) -> tuple[AgentId, ...]:
-    """Return those of ``agents`` that take part in round ``t``; the same however often asked."""
+    """Return those of ``agents`` that take part in round ``t``; the same however often asked.
+
+    Before round 0, while a method prepares itself, everybody does.
+    """
+    if t < 0:
+        return tuple(agents)
     return tuple(
         agent
         for agent in agents

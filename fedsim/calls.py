@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fedsim.errors import ObjectiveError
 from fedsim.journal import Failed, Recorded
@@ -112,6 +113,39 @@ class Evaluating:
     t: int
     point: str
     since: float
+
+
+def with_evaluations(tasks: Sequence[Task], evaluated: Mapping[AgentId, Evaluated]) -> list[Task]:
+    """Return tasks that hold what was evaluated for them; the others as they are."""
+    return [
+        replace(task, recorded=evaluated[task.agent].observations)
+        if task.agent in evaluated
+        else task
+        for task in tasks
+    ]
+
+
+def completed(
+    answers: Sequence[Answer],
+    proposed: Sequence[Proposed],
+    evaluated: Mapping[AgentId, Evaluated],
+) -> list[Answer]:
+    """Return answers that tell of their agents' proposals and evaluations, too."""
+    proposing = {p.agent: p.cpu_seconds for p in proposed}
+    nothing = Evaluated((), (), 0.0)
+    whole = []
+    for answer in answers:
+        done = evaluated.get(answer.agent, nothing)
+        seconds = answer.cpu_seconds + proposing.get(answer.agent, 0.0) + done.cpu_seconds
+        whole.append(
+            replace(
+                answer,
+                cpu_seconds=seconds,
+                objective_cpu_seconds=done.cpu_seconds,
+                failed=done.failed,
+            )
+        )
+    return whole
 
 
 def where(agent: AgentId, t: int, point: object, node: str = "") -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fedsim.errors import cannot_write
 from fedsim.journal import Line, LineWriter, Recorded
 from fedsim.protocol import AgentId, Proposal
 
@@ -39,16 +40,14 @@ class EvaluationLog:
         if settled == self._settled:
             return
         header = {"settled": settled}
-        rows = self._rows() if self._settled is None else []
+        records = self._records(header) if self._settled is None else None
         self.close()
-        if not rows or rows[0] != header:
-            self._path.unlink(missing_ok=True)
-            rows = []
-        records = [Recorded.from_json(row["evaluation"]) for row in rows[1:]]
-        self._found = {(r.agent, r.step, r.index): r for r in records}
+        if records is None:
+            self._remove()
+        self._found = {(r.agent, r.step, r.index): r for r in records or ()}
         self._settled = settled
         self._writer = LineWriter(self._path)
-        if not rows:
+        if records is None:
             self._writer.append(header)
 
     def find(self, agent: AgentId, step: int, index: int, proposal: Proposal) -> Recorded | None:
@@ -67,10 +66,20 @@ class EvaluationLog:
         if self._writer is not None:
             self._writer.close()
 
-    def _rows(self) -> list[Line]:
-        """Return the file's whole lines; nothing if it is absent or damaged: it is a spare."""
+    def _records(self, header: Line) -> list[Recorded] | None:
+        """Return the evaluations of the file's whole lines, or None if it is no use.
+
+        It is of none if it is absent, damaged or of another call: it is a spare.
+        """
         try:
-            lines = self._path.read_bytes().split(b"\n")[:-1]
-            return [json.loads(line) for line in lines]
-        except (OSError, ValueError):
-            return []
+            first, *rows = map(json.loads, self._path.read_bytes().split(b"\n")[:-1])
+            records = [Recorded.from_json(row["evaluation"]) for row in rows]
+        except (OSError, ValueError, TypeError, LookupError):
+            return None
+        return records if first == header else None
+
+    def _remove(self) -> None:
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(self._path, error) from error

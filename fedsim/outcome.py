@@ -8,9 +8,8 @@ noiseless value found so far, initial design included), else the best observed v
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Scenario
 from fedsim.runfolder import RunFolder
 from fedsim.space import Array
+from fedsim.timings import Timings, read_timings
 
 
 def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any]:
@@ -41,7 +41,8 @@ def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any
     """
     lines = list(read_journal(folder.journal))
     observed = _observation_table(list(observations(lines)), scenario)
-    rounds = _round_table(observed, lines, scenario, delta)
+    rounds = _round_table(observed, folder.config()["rounds"], scenario)
+    rounds = _with_privacy(rounds, lines, delta)
     observed.to_parquet(folder.path / "observations.parquet")
     rounds.to_parquet(folder.path / "rounds.parquet")
     return _outcome(folder, observed, rounds, lines, scenario, delta)
@@ -53,12 +54,12 @@ def _observation_table(
     records = [record for _, record in evaluations]
     points = [scenario.space.to_point(np.array(r.u)) for r in records]
     columns: dict[str, Any] = {
-        "agent": [r.agent for r in records],
-        "round": [t for t, _ in evaluations],
-        "step": [r.step for r in records],
-        "index": [r.index for r in records],
+        "agent": np.array([r.agent for r in records], dtype=int),
+        "round": np.array([t for t, _ in evaluations], dtype=int),
+        "step": np.array([r.step for r in records], dtype=int),
+        "index": np.array([r.index for r in records], dtype=int),
         "source": [r.source for r in records],
-        "y": [r.y for r in records],
+        "y": np.array([r.y for r in records], dtype=float),
         "noiseless": np.array([r.noiseless for r in records], dtype=float),
     }
     for name in scenario.space.names:
@@ -78,14 +79,13 @@ def _optima(scenario: Scenario) -> Array | None:
     return None if any(x is None for x in found) else np.array(found, dtype=float)
 
 
-def _round_table(
-    observed: pd.DataFrame, lines: Sequence[Line], scenario: Scenario, delta: float
-) -> pd.DataFrame:
+def _round_table(observed: pd.DataFrame, rounds: int, scenario: Scenario) -> pd.DataFrame:
+    """Return one row per round, those in which nobody observed anything included.
+
+    Means are over the agents that have observed something by then; without any they are NaN.
+    """
     maximize = scenario.direction == "maximize"
-    by_round = observed.groupby(["round", "agent"])
-    y = by_round["y"].agg("max" if maximize else "min").unstack()
-    best = y.cummax() if maximize else y.cummin()
-    best = best.ffill()
+    best = _best_so_far(observed, "y", rounds, maximize=maximize)
     table = pd.DataFrame(
         {
             "round": best.index,
@@ -94,13 +94,22 @@ def _round_table(
         }
     )
     if "regret" in observed:
-        simple = by_round["regret"].min().unstack().cummin().ffill()
+        simple = _best_so_far(observed, "regret", rounds, maximize=False)
         table["mean_simple_regret"] = simple.mean(axis=1)
         table["best_simple_regret"] = simple.min(axis=1)
         table["mean_regret"] = observed.groupby("round")["regret"].mean()
         queries = table["mean_regret"].where(table["round"] > 0, 0.0)
-        table["mean_cumulative_regret"] = queries.cumsum()
-    return _with_privacy(table.reset_index(drop=True), lines, delta)
+        table["mean_cumulative_regret"] = queries.fillna(0.0).cumsum()
+    return table.reset_index(drop=True)
+
+
+def _best_so_far(
+    observed: pd.DataFrame, column: str, rounds: int, *, maximize: bool
+) -> pd.DataFrame:
+    """Return the best of a column by round 0 to ``rounds`` (rows) and agent (columns)."""
+    found = observed.groupby(["round", "agent"])[column]
+    table = (found.max() if maximize else found.min()).unstack().reindex(range(rounds + 1))
+    return (table.cummax() if maximize else table.cummin()).ffill()
 
 
 def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> pd.DataFrame:
@@ -161,28 +170,37 @@ def _outcome(
     last = rounds.iloc[-1]
     regret = "mean_simple_regret" in rounds
     events = [SubsampledGaussian.from_record(x["event"]) for x in lines if "event" in x]
+    timings = read_timings(folder.timings)
     outcome: dict[str, Any] = {
         "metric": "simple regret" if regret else "best value",
         "direction": scenario.direction,
-        "best": float(last["best_simple_regret" if regret else "best"]),
-        "mean": float(last["mean_simple_regret" if regret else "mean_best"]),
+        "best": _number(last["best_simple_regret" if regret else "best"]),
+        "mean": _number(last["mean_simple_regret" if regret else "mean_best"]),
         "evaluations": len(observed),
+        "evaluations_per_second": timings.evaluations_per_second(len(observed)),
         "epsilon": epsilons(events, delta),
-        **cpu_seconds(folder),
+        "objective_seconds": timings.objective_seconds,
+        "other_seconds": timings.other_seconds,
         "journal_sha256": hashlib.sha256(folder.journal.read_bytes()).hexdigest(),
     }
-    refused = sum("refused" in line for line in lines)
-    if refused:
-        outcome["releases_refused"] = refused
-    return outcome
+    return {**outcome, **_mishaps(lines, timings)}
 
 
-def cpu_seconds(folder: RunFolder) -> dict[str, float]:
-    """Return CPU seconds of a run: in objectives, and everything else."""
-    objective = total = 0.0
-    for raw in folder.timings.read_text().splitlines():
-        line: Mapping[str, Any] = json.loads(raw)
-        if line["kind"] == "call":
-            objective += line["objective_cpu_seconds"]
-        total += line.get("agent_cpu_seconds", 0.0) + line.get("server_cpu_seconds", 0.0)
-    return {"objective_seconds": objective, "other_seconds": total - objective}
+def _number(value: float) -> float | None:
+    """Return a number as JSON knows it: None if there is none, as nothing was observed."""
+    return None if math.isnan(value) else float(value)
+
+
+def _mishaps(lines: Sequence[Line], timings: Timings) -> dict[str, Any]:
+    """Return what did not happen, or went wrong; nothing of a run where nothing did."""
+    steps = [line for line in lines if line["kind"] == "step"]
+    failed = sum(len(line.get("failed", ())) for line in steps)
+    counts = {
+        "releases_refused": sum("refused" in line for line in lines),
+        "absences": sum(len(line.get("absent", ())) for line in steps),
+        "evaluations_failed": failed,
+    }
+    found: dict[str, Any] = {name: count for name, count in counts.items() if count}
+    if failed:
+        found["first_failure"] = timings.first_failure
+    return found

@@ -33,9 +33,9 @@ class Resources:
 
     def describe(self) -> str:
         """Return the needs in words."""
-        parts = [f"{self.cpus:g} CPUs"]
-        parts += [f"{self.gpus:g} GPUs"] if self.gpus else []
-        parts += [f"{self.memory_megabytes:g} MB"] if self.memory_megabytes else []
+        parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
+        parts += [f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}"] if self.gpus else []
+        parts += [f"{self.memory_megabytes:.0f} MB"] if self.memory_megabytes else []
         return ", ".join(parts)
 
 

@@ -223,6 +223,20 @@ def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
         yield
 
 
+def is_locked(folder: Path) -> bool:
+    """Return whether a process holds a folder with :func:`locked`, without writing to it."""
+    try:
+        file = (folder / ".lock").open("rb")
+    except OSError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed: at once
+        except BlockingIOError:
+            return True
+    return False
+
+
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
     """Write a configuration; errors as in :func:`write_atomically`."""
     write_atomically(path, format_yaml(value).encode())

@@ -65,7 +65,7 @@ def run(
     origin = {"import_from": prepared.import_from, "data_dir": prepared.data_dir}
     write_yaml(folder / "origin.yaml", origin)
     write_yaml(folder / "config.yaml", prepared.config.model_dump(mode="json"))
-    with locked(folder, wait_seconds=0):
+    with locked(folder, wait_seconds=1.0):
         jobs = _with_needs(make_jobs(prepared, folder), needs)
         _execute(folder, jobs, backend, plan, prepared.config, listener or Quiet())
     return load(folder)
@@ -91,7 +91,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     config = parse_config(read_yaml(path / "config.yaml"), origin["import_from"])
     curves = expand_variants(config, origin["import_from"])
     prepared = Prepared(config, curves, origin["import_from"], origin["data_dir"])
-    with locked(path, wait_seconds=0):
+    with locked(path, wait_seconds=1.0):
         jobs = [
             job
             for job in make_jobs(prepared, path)

@@ -79,26 +79,29 @@ def short(value: object) -> str:
 
 
 def _explain(error: ValidationError, model: type[BaseModel], values: Settings, where: str) -> str:
-    errors = error.errors()
-    first = errors[0]
-    location = _location(values, first["loc"])
+    errors = [(_location(values, e["loc"], e["type"]), e) for e in error.errors()]
+    location, first = errors[0]
+    for place, e in errors:
+        # A union reports every member: the one that the value resembles is wrong further inside.
+        if len(place) > len(location) and place[: len(location)] == location:
+            location, first = place, e
     path = ".".join(str(part) for part in (where, *location) if str(part))
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         valid = _names_at(model, location[:-1])
         return f"{path}: unknown key{nearest(str(location[-1]), valid)}"
     if first["type"] == "missing":
         return f"{path}: missing; it has no default"
-    # A union reports every member: the value may be this or that.
-    same = [e["msg"] for e in errors if _location(values, e["loc"]) == location]
+    same = [e["msg"] for place, e in errors if place == location]  # it may be this or that
     message = ", or ".join(m[0].lower() + m[1:] for m in dict.fromkeys(same))
     return f"{path}: {message}, got {short(first['input'])}"
 
 
-def _location(values: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return a location without the names of union members that pydantic mixes into it."""
+def _location(values: Any, location: tuple[int | str, ...], kind: str) -> tuple[int | str, ...]:
+    """Return an error's location without the names of union members that pydantic mixes into it."""
     kept = []
-    for part in location:
-        if isinstance(values, Mapping):
+    for number, part in enumerate(location, start=1):
+        absent = kind == "missing" and number == len(location)
+        if isinstance(values, Mapping) and (part in values or absent):
             kept.append(part)
             values = values.get(part)
         elif isinstance(values, (list, tuple)) and isinstance(part, int):

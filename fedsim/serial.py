@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import closing
 
 from threadpoolctl import threadpool_limits
 
@@ -59,8 +60,8 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         folder = RunFolder(self.simulation.folder)
         try:
-            with folder.locked(), threadpool_limits(limits=1):
-                log = EvaluationLog(folder.evaluations)
+            log = EvaluationLog(folder.evaluations)
+            with folder.locked(), closing(log), threadpool_limits(limits=1):
                 group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
                 group.prepare(0)
                 self.group = group

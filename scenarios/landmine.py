@@ -34,7 +34,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from fedsim.datasets import locate
 from fedsim.errors import require
@@ -178,10 +177,10 @@ def area_under_curve(labels: Labels, scores: Array) -> float:
         labels: 0 or 1, both present, shape (m,).
         scores: larger for 1, shape (m,); ties count half.
     """
-    positives = int(labels.sum())
-    pairs = positives * (len(labels) - positives)
-    ranks = rankdata(scores)[labels == 1].sum()
-    return float((ranks - positives * (positives + 1) / 2) / pairs)
+    positives, negatives = scores[labels == 1], np.sort(scores[labels == 0])
+    below = np.searchsorted(negatives, positives, "left").sum()
+    not_above = np.searchsorted(negatives, positives, "right").sum()
+    return float((below + not_above) / (2 * len(positives) * len(negatives)))
 
 
 def sigmoid_sign(train: Half, C: float, gamma: float, generator: np.random.Generator) -> float:

@@ -388,6 +388,7 @@ KEYS: dict[str, tuple[Any, Effect]] = {
     "privacy.accounting": ("exact", recorded),
     "privacy.delta": (0.01, lambda run: run.summaries()[0]["epsilon"]["delta"]),
     "privacy.budget": (0.01, recorded),
+    "availability": (0.5, recorded),
     "variants": ({"a": {}, "b": {}}, folders),
     "noise_control": (True, folders),
     "transcript": (True, lambda run: run.runs[0].folder.transcript.exists()),
@@ -399,6 +400,8 @@ ELSEWHERE = {
     "deadlines.evaluation": "tests/test_failures.py",
     "deadlines.start": "tests/actors",
     "deadlines.answer": "tests/actors",
+    "on_error": "tests/fedsim/test_on_error.py",
+    "resources": "tests/actors",
 }
 PRIVATE = {"privacy": {"delta": 1e-5, "budget": 3.0}}
 """Of two releases, this budget allows the first; it depends on how they are accounted."""

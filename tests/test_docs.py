@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -78,9 +79,10 @@ def test_the_readme_shows_the_tested_example() -> None:
 def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    space, method = blocks(ROOT / "docs" / "extending.md", "python")
+    space, resources, method = blocks(ROOT / "docs" / "extending.md", "python")
     assert method in (ROOT / "docs" / "examples" / "hill.py").read_text()
     exec(space, {})
+    exec(resources, {})
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     from fedsim.imports import load_class
     from fedsim.testing import check_method
@@ -105,10 +107,21 @@ def test_links_lead_somewhere() -> None:
 
 def test_every_configuration_key_is_documented() -> None:
     from fedsim.config import Config, DeadlinesConfig, PrivacyConfig
+    from fedsim.resources import Resources
 
     page = (ROOT / "docs" / "configuration.md").read_text()
+    # `section.one`, `.two` in a row stands for both.
+    told = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+    documented = {name for row in told for name in _names(row)}
     keys = {key for key in Config.model_fields if key not in ("scenario", "method", "privacy")}
     keys -= {"deadlines"}
     keys |= {f"privacy.{key}" for key in PrivacyConfig.model_fields}
     keys |= {f"deadlines.{key}" for key in DeadlinesConfig.model_fields}
-    assert {key for key in keys if f"`{key}`" not in page} == set()
+    keys |= {f"resources.{field.name}" for field in fields(Resources)}
+    assert keys - documented == set()
+
+
+def _names(row: str) -> list[str]:
+    """Return the keys of a row's first column: the short ones belong to the first's section."""
+    first, *others = re.findall(r"`(.*?)`", row)
+    return [first, *(first.rpartition(".")[0] + other for other in others)]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from fedsim.config import PrivacyConfig, delta_of
 from fedsim.jobs import Job
@@ -23,28 +26,74 @@ from fedsim.progress import Progress as RunProgress
 if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant
 
+LOG_SECONDS = 60.0
+"""Where no bar can be drawn, as in a log file, a long job prints a line this often."""
+
+
+@dataclass
+class _Track:
+    """How far a job is, and its pace: rounds that were done before a resume do not count.
+
+    Attributes:
+        rounds: the number of rounds after the initial design.
+        first: the first round that was reported, and when.
+        last: the last round that was reported, and when.
+        quiet_since: when a line about it was printed last, or there was nothing to tell yet.
+    """
+
+    rounds: int
+    first: tuple[int, float]
+    last: tuple[int, float]
+    quiet_since: float
+
+    def time_left(self, now: float) -> str:
+        """Return the estimated time to the last round, or an empty text if nothing is known."""
+        (first, start), (last, end) = self.first, self.last
+        if last == first:
+            return ""
+        pace = (end - start) / (last - first)
+        return duration(max(0.0, pace * (self.rounds - last) - (now - end)))
+
+
+class _TimeLeft(ProgressColumn):
+    """Shows the time left, which passes between two rounds, too."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(Column(no_wrap=True))
+        self._clock = clock
+
+    def render(self, task: Task) -> Text:
+        """Return a job's time left."""
+        if task.finished:
+            return Text("done", style="progress.elapsed")
+        left = task.fields["track"].time_left(self._clock()) or "-:--:--"
+        return Text(left, style="progress.remaining")
+
 
 class LiveDisplay:
     """A listener that shows a run on a terminal. Use it as a context manager.
 
     Args:
         console: where to print.
+        clock: seconds, which only go forward.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
+        self._clock = clock
         self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=16),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
+            BarColumn(bar_width=8, table_column=Column(no_wrap=True)),
             TextColumn("{task.completed}/{task.total}"),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}", markup=False, table_column=Column()),  # may wrap
+            _TimeLeft(clock),
             console=console,
             refresh_per_second=4,
         )
         self._accountants: dict[str, Accountant] = {}
+        self._tracks: dict[Path, _Track] = {}
         self._tasks: dict[Path, TaskID] = {}
-        self._rounds: dict[Path, int] = {}
+        self._quiet_since = clock()
 
     def __enter__(self) -> LiveDisplay:
         """Start showing."""
@@ -64,26 +113,43 @@ class LiveDisplay:
         """Print the plan."""
         self._console.print(f"plan    {plan}", markup=False, highlight=False)
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
+        self._quiet_since = self._clock()
 
     def progress(self, job: Job, progress: RunProgress) -> None:
-        """Move a job's bar."""
-        key = job.simulation.folder
-        if progress.round < 0 or self._rounds.get(key) == progress.round:
+        """Move a job's bar; where there is none to see, print a line now and then."""
+        key, now = job.simulation.folder, self._clock()
+        track = self._tracks.get(key)
+        if progress.round < 0 or (track is not None and track.last[0] == progress.round):
             return
-        self._rounds[key] = progress.round
-        if key not in self._tasks:
-            description = f"{job.label}, seed {job.simulation.spec.seed}"
-            self._tasks[key] = self._bars.add_task(description, total=progress.rounds, note="")
-        note = f"best {progress.best:.3f}, mean {progress.mean_best:.3f}"
-        if progress.spent.releases:
-            privacy = job.config.privacy
-            delta = delta_of(job.config, progress.agents)
-            note += f", ε {self._epsilon(progress.spent, delta, privacy):.2f}"
-            note += f" of {privacy.budget:g}" if privacy.budget else ""
-        note += f", {progress.agents} agents"  # all alive: a dead host is repaired
+        name = f"{job.label}, seed {job.simulation.spec.seed}"
+        reported = (progress.round, now)
+        if track is None:
+            track = _Track(progress.rounds, reported, reported, self._quiet_since)
+            self._tracks[key] = track
+            told: dict[str, Any] = {"note": "", "track": track}
+            self._tasks[key] = self._bars.add_task(name, total=progress.rounds, **told)
+        track.last = reported
+        note = progress_note(progress, self._epsilon(job, progress))
         self._bars.update(self._tasks[key], completed=progress.round, note=note)
+        if not self._draws and now - track.quiet_since >= LOG_SECONDS:
+            track.quiet_since = now
+            left = track.time_left(now)
+            line = f"{name}: round {progress.round} of {progress.rounds}, {note}"
+            line += f", {left} left" if left else ""
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _epsilon(self, spent: Ledger, delta: float, privacy: PrivacyConfig) -> float:
+    @property
+    def _draws(self) -> bool:
+        return self._console.is_terminal and not self._console.is_dumb_terminal
+
+    def _epsilon(self, job: Job, progress: RunProgress) -> str:
+        if not progress.spent.releases:
+            return ""
+        privacy = job.config.privacy
+        epsilon = self._loss(progress.spent, delta_of(job.config, progress.agents), privacy)
+        return f"ε {epsilon:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
+
+    def _loss(self, spent: Ledger, delta: float, privacy: PrivacyConfig) -> float:
         # Imported here: scipy's optimisers take long to load, and --help needs none.
         from fedsim.privacy.accountants import make_accountant, privacy_loss
 
@@ -97,36 +163,86 @@ class LiveDisplay:
         key = job.simulation.folder
         if key in self._tasks:
             self._bars.update(self._tasks[key], completed=job.config.rounds)
+        self._quiet_since = self._clock()
 
 
-def closing_table(summaries: Sequence[dict[str, Any]]) -> Table:
-    """Return the table of outcomes: one row per variant, means and standard errors over seeds."""
+def progress_note(progress: RunProgress, epsilon: str) -> str:
+    """Say briefly how a run goes: best value, ``epsilon``, agents, speed, failures."""
+    best = math.isfinite(progress.best)  # else nobody has observed anything
+    alive, speed = progress.present, progress.evaluations_per_second
+    some = f"{alive} of " if alive < progress.agents else ""
+    parts = (
+        f"best {progress.best:.3f}, mean {progress.mean_best:.3f}" if best else "",
+        epsilon,
+        f"{some}{progress.agents} agents",
+        f"{progress.failed} failed" if progress.failed else "",
+        f"{_rate(speed)} eval/s" if math.isfinite(speed) else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds."""
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"
+
+
+def _rate(per_second: float) -> str:
+    return f"{per_second:.0f}" if per_second >= 99.5 else f"{per_second:.2g}"
+
+
+def closing_table(summaries: Sequence[dict[str, Any]]) -> Group:
+    """Return the table of outcomes, and a line for each seed of which evaluations failed.
+
+    The table has one row per variant, with means and standard errors over seeds.
+    """
+    failures = any(s.get("evaluations_failed") for s in summaries)
     private = any(s.get("epsilon") for s in summaries)
     metrics = sorted({s["metric"] for s in summaries if "metric" in s})
     table = Table(
         title=f"{' / '.join(metrics) or 'value'} after the last round",
         box=SIMPLE_HEAD,
-        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
     )
     table.add_column("variant", overflow="fold")
-    table.add_column("seeds")
-    for name in ("mean of agents", "best agent", *(("ε", "at 1e-5") if private else ()), "CPU s"):
+    table.add_column("seeds", no_wrap=True)
+    for name in ("mean of agents", "best agent"):
+        table.add_column(name, justify="right")  # may wrap, the error below its mean
+    names = [*(("ε", "at 1e-5") if private else ()), *(("failed",) if failures else ())]
+    for name in (*names, "eval/s", "CPU s"):
         table.add_column(name, justify="right", no_wrap=True)
     for variant in dict.fromkeys(s["variant"] for s in summaries):
-        table.add_row(*_row([s for s in summaries if s["variant"] == variant], private))
-    return table
+        own = [s for s in summaries if s["variant"] == variant]
+        table.add_row(*_row(own, private, failures))
+    return Group(table, *(_failures(s) for s in summaries if s.get("evaluations_failed")))
 
 
-def _row(seeds: Sequence[dict[str, Any]], private: bool) -> list[str]:
+def _row(seeds: Sequence[dict[str, Any]], private: bool, failures: bool) -> list[str]:
     done = [s for s in seeds if s["status"] == "done"]
-    count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)} done"
-    row = [escape(seeds[0]["variant"]), count, _mean_and_error([s["mean"] for s in done])]
-    row.append(_mean_and_error([s["best"] for s in done]))
+    count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)}"
+    row = [escape(seeds[0]["variant"]), count]
+    row += [_mean_and_error(_known(done, name)) for name in ("mean", "best")]
     if private:
         epsilon = done[0].get("epsilon", {}) if done else {}
         row += [_number(epsilon.get("pld")), _number(epsilon.get("delta_1e-5", {}).get("pld"))]
+    if failures:
+        row.append(str(sum(s.get("evaluations_failed", 0) for s in done)))
+    rates = _known(done, "evaluations_per_second")
+    row.append(_rate(mean(rates)) if rates else "")
     row.append(f"{sum(s['objective_seconds'] + s['other_seconds'] for s in done):.1f}")
     return row
+
+
+def _known(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
+    return [s[name] for s in summaries if s.get(name) is not None]
+
+
+def _failures(summary: dict[str, Any]) -> Text:
+    words = f"{summary['variant']}, seed {summary['seed']}: {summary['evaluations_failed']} "
+    words += "evaluations failed and were skipped"
+    first = summary["first_failure"]
+    return Text(f"{words}; the first: {first}" if first else words, style="yellow")
 
 
 def _mean_and_error(values: Sequence[float]) -> str:
@@ -134,7 +250,7 @@ def _mean_and_error(values: Sequence[float]) -> str:
         return ""
     if len(values) == 1:
         return f"{values[0]:.4f}"
-    return f"{mean(values):.4f} ± {stdev(values) / math.sqrt(len(values)):.4f}"
+    return f"{mean(values):.4f} ±{stdev(values) / math.sqrt(len(values)):.4f}"
 
 
 def privacy_sentence(epsilon: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from fedsim.cli.consoles import make_console
-from fedsim.cli.display import closing_table, privacy_sentence
+from fedsim.cli.display import closing_table, duration, privacy_sentence, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
 from fedsim.config import read_config, ready_names, ready_text
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
@@ -22,6 +22,7 @@ from fedsim.rng import Keys
 
 if TYPE_CHECKING:
     from fedsim.analysis import SeedRun
+    from fedsim.standing import Standing
 
 
 def list_names(as_json: JsonOption = False) -> None:
@@ -45,33 +46,48 @@ def list_names(as_json: JsonOption = False) -> None:
 def show(
     folder: Annotated[Path, typer.Argument(help="A run folder.")], as_json: JsonOption = False
 ) -> None:
-    """Show what a run has come to."""
+    """Show what a run has come to, or how far it is; a running one is not disturbed."""
     from fedsim.analysis import load
+    from fedsim.standing import standings
 
-    run = load(folder)
-    summaries = run.summaries()
+    with only_json_on_stdout(as_json):
+        run = load(folder)
+        summaries = run.summaries()
+        pairs = list(zip(run.runs, summaries, strict=True))
+        unfinished = [one for one, summary in pairs if summary["status"] != "done"]
+        found = dict(zip(unfinished, standings(unfinished), strict=True))
     if as_json:
-        print(json.dumps({"folder": str(run.folder), "runs": summaries}))
+        records = [{**s, **found[one].record()} if one in found else s for one, s in pairs]
+        print(json.dumps({"folder": str(run.folder), "runs": records}))
         return
     console = make_console()
-    console.print(closing_table(summaries))
-    unfinished = [one for one in run.runs if one.status != "done"]
-    for one in unfinished:
-        console.print(_standing(one), markup=False, soft_wrap=True)
-    if unfinished:
+    if len(found) < len(pairs):
+        console.print(closing_table(summaries))
+    for one, standing in found.items():
+        console.print(_sentence(one, standing), markup=False, soft_wrap=True)
+    if found and not any(standing.state in ("running", "waiting") for standing in found.values()):
         console.print(f"go on with: fedsim resume {run.folder}", markup=False, soft_wrap=True)
     private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
     if private:
         console.print(privacy_sentence(private), soft_wrap=True)
 
 
-def _standing(one: SeedRun) -> str:
-    """Say where an unfinished run stands: a killed one still counts as running."""
-    checkpoint, reason = one.folder.load_checkpoint(), one.folder.manifest().get("reason")
-    rounds = one.folder.config()["rounds"]
-    done = max(0, checkpoint.rounds - 1) if checkpoint else 0
-    text = f"{one.variant}, seed {one.seed}: {one.status}, {done} of {rounds} rounds"
-    return f"{text}: {reason}" if reason else text
+def _sentence(one: SeedRun, standing: Standing) -> str:
+    """Say where an unfinished run stands."""
+    progress, privacy, left = standing.progress, standing.privacy, standing.seconds_left
+    told = ""
+    if privacy is not None:
+        told = f"ε {privacy.epsilon:.2f} ({privacy.accountant}, δ = {privacy.delta:.2g})"
+    parts = (
+        f"{one.variant}, seed {one.seed}: {standing.state}",
+        f"{max(0, progress.round)} of {progress.rounds} rounds",
+        progress_note(progress, told) if progress.round >= 0 else "",
+        f"{progress.evaluations} evaluations" if progress.evaluations else "",
+        f"{standing.under_way} more under way" if standing.under_way else "",
+        "" if left is None else f"about {duration(left)} left",
+    )
+    text = ", ".join(filter(None, parts))
+    return f"{text}: {standing.reason}" if standing.reason else text
 
 
 def init(

@@ -148,24 +148,24 @@ class LocalModel:
     def __init__(self, settings: LocalModelSettings, shared: SharedWork) -> None:
         self._settings = settings
         self._shared = shared
-        self._inputs: list[Array] = []
-        self._outputs: list[float] = []
+        self._inputs = np.empty((0, shared.space.dimension))
+        self._outputs = np.empty(0)
         self._fitted: tuple[int, Hyperparameters] | None = None
 
     @property
     def inputs(self) -> Array:
         """The queried points in order, shape (n, D)."""
-        return np.array(self._inputs).reshape(-1, self._shared.space.dimension)
+        return self._inputs
 
     @property
     def outputs(self) -> Array:
         """The observed outputs in order, shape (n,)."""
-        return np.array(self._outputs)
+        return self._outputs
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Add evaluations to the history."""
-        self._inputs += [observation.u for observation in observations]
-        self._outputs += [observation.y for observation in observations]
+        self._inputs = np.vstack([self._inputs, *(o.u for o in observations)])
+        self._outputs = np.append(self._outputs, [o.y for o in observations])
 
     def hyperparameters(self) -> Hyperparameters:
         """Return the values in force: those of the last fit that the history's length allows."""

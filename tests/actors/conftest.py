@@ -26,6 +26,7 @@ def ray_cluster() -> Iterator[str]:
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
+            _system_config={"num_workers_soft_limit": 8},
         )
     yield ray.get_runtime_context().gcs_address
     ray.shutdown()

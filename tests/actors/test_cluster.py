@@ -1,6 +1,7 @@
 """Connecting to Ray, and leaving everything as it was found."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import ray
 from processes import HERE, PATIENCE, start_fedsim, write_config
 
 import fedsim
-from fedsim.actors.cluster import cluster
+from fedsim.actors.cluster import cluster, installed_here
 from fedsim.errors import ResourceError
 
 TWO_RUNS = """
@@ -72,6 +73,16 @@ class TestExistingClusters:
             _, errors = driver.communicate(timeout=PATIENCE)
         assert (driver.returncode, errors) == (0, "")
         assert ray.get(ray.put(1)) == 1  # the cluster lives on
+
+    def test_a_node_with_another_fedsim_is_refused(
+        self, bowl: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        there = installed_here()
+        monkeypatch.setattr("fedsim.actors.cluster.installed_here", lambda: "0.0 (sources none)")
+        words = rf"node .+: fedsim {re.escape(there)}, here 0\.0 \(sources none\); install the same"
+        with pytest.raises(ResourceError, match=words) as raised:
+            fedsim.run({**bowl, "rounds": 1, "backend": "ray"}, out=tmp_path / "run")
+        assert raised.value.exit_code == 4
 
 
 class TestUnreachable:

@@ -70,10 +70,11 @@ class TestPlan:
 
 
 @given(agents=st.integers(1, 500), hosts=st.integers(1, 50))
-def test_agents_are_dealt_in_order_and_evenly(agents: int, hosts: int) -> None:
-    ranges = deal(agents, hosts)
-    assert [a for first, end in ranges for a in range(first, end)] == list(range(agents))
-    sizes = {end - first for first, end in ranges}
+def test_agents_are_dealt_in_turn_and_evenly(agents: int, hosts: int) -> None:
+    hands = deal(agents, hosts)
+    assert sorted(a for hand in hands for a in hand) == list(range(agents))
+    assert all(a % hosts == host for host, hand in enumerate(hands) for a in hand)
+    sizes = {len(hand) for hand in hands}
     assert sizes <= {math.floor(agents / hosts), math.ceil(agents / hosts)}
 
 

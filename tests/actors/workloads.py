@@ -1,6 +1,8 @@
 """Scenarios for the engine's tests, named ``workloads:Class`` in configurations."""
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from fedsim.protocol import Evaluation
+from fedsim.resources import Resources
 from fedsim.space import Parameter, Space
 
 
@@ -16,7 +19,9 @@ class Bowl:
     """A noisy bowl per agent, to be minimised; an evaluation takes ``pause`` seconds.
 
     With ``trouble``, agent 1's objective misbehaves: always, or where a ``marker`` file is named,
-    only while that file is absent (it is made on the way).
+    only while that file is absent (it is made on the way). With ``cpus``, objectives declare that
+    they need them. Where a ``diary`` is named, every objective that is built and every evaluation
+    is a line of it.
     """
 
     direction: Literal["minimize"] = "minimize"
@@ -26,26 +31,38 @@ class Bowl:
         *,
         agents: int = 6,
         pause: float = 0.0,
-        trouble: Literal["none", "raise", "hang", "exit"] = "none",
+        trouble: Literal["none", "raise", "hang", "exit", "segfault", "memory"] = "none",
         marker: str = "",
+        cpus: float | None = None,
+        diary: str = "",
     ) -> None:
         self.agents = agents
         self.space = Space((Parameter("x", -1.0, 1.0), Parameter("y", 0.1, 10.0, scale="log")))
         self._pause = pause
         self._trouble = trouble
         self._marker = Path(marker) if marker else None
+        self._resources = None if cpus is None else Resources(cpus)
+        self._diary = Path(diary) if diary else None
 
     def objective(self, agent: int) -> Callable[..., Evaluation]:
         """Return the agent's bowl."""
+        self._note(f"build {agent}")
 
         def evaluate(point: Mapping[str, float], rng: np.random.Generator) -> Evaluation:
+            self._note(f"evaluate {agent}")
             time.sleep(self._pause)
             if agent == 1:
                 self._misbehave()
             value = (point["x"] - 0.1 * agent) ** 2 + np.log(point["y"]) ** 2
             return Evaluation(value + 0.1 * rng.standard_normal(), value)
 
+        evaluate.resources = self._resources  # type: ignore[attr-defined]
         return evaluate
+
+    def _note(self, event: str) -> None:
+        if self._diary is not None:
+            with self._diary.open("a") as file:
+                file.write(f"{event} {os.getpid()}\n")
 
     def _misbehave(self) -> None:
         if self._marker is not None:
@@ -58,3 +75,35 @@ class Bowl:
             time.sleep(3600)
         if self._trouble == "exit":
             os._exit(1)
+        if self._trouble == "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if self._trouble == "memory":
+            held = []
+            while True:
+                held.append(np.ones(2_000_000))
+                time.sleep(0.005)
+
+
+class Unsendable(Bowl):
+    """Its objectives declare resources, but hold something that cannot be pickled."""
+
+    def objective(self, agent: int) -> Callable[..., Evaluation]:
+        """Return an objective with a lock."""
+        inner, lock = super().objective(agent), threading.Lock()
+
+        def locked(point: Mapping[str, float], rng: np.random.Generator) -> Evaluation:
+            with lock:
+                return inner(point, rng)
+
+        locked.resources = Resources(0.5)  # type: ignore[attr-defined]
+        return locked
+
+
+class Mixed(Bowl):
+    """Only the later agents' objectives declare resources."""
+
+    def objective(self, agent: int) -> Callable[..., Evaluation]:
+        """Return an agent's bowl."""
+        inner = super().objective(agent)
+        inner.resources = Resources(0.5) if agent else None  # type: ignore[attr-defined]
+        return inner

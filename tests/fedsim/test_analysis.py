@@ -204,6 +204,69 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
     assert rounds["epsilon_pld"].iloc[-1] == outcome["epsilon"]["pld"]
 
 
+def strict(value: Any) -> Any:
+    """Return a value as it comes back from JSON that other languages can read, too."""
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def small_run(out: Path, **changes: Any) -> SeedRun:
+    (one,) = fedsim.run(
+        CONFIG | {"variants": {}, "noise_control": False, "seeds": [0]} | changes, out=out
+    ).runs
+    return one
+
+
+def test_every_round_has_a_row_whoever_was_present(tmp_path: Path) -> None:
+    one = small_run(tmp_path / "run", availability=[0.3] * 5 + [0.0])
+    rounds = one.rounds
+    assert list(rounds["round"]) == [0, 1, 2, 3, 4, 5]
+    observed = one.observations
+    present = observed.groupby("round")["agent"].nunique().reindex(range(6), fill_value=0)
+    assert 0 in present.to_numpy()  # else this test says nothing
+    summary = strict(one.summary())
+    assert summary["absences"] == 6 * 6 - present.sum()
+    assert "evaluations_failed" not in summary
+    last = observed.groupby("agent")["regret"].min()
+    assert summary["mean"] == pytest.approx(last.mean())
+    assert rounds["mean_cumulative_regret"].notna().all()
+    assert rounds["mean_simple_regret"].isna().sum() == (present.cumsum() == 0).sum()
+
+
+def test_a_run_in_which_nobody_was_ever_present(tmp_path: Path) -> None:
+    one = small_run(tmp_path / "run", availability=0.0)
+    summary = strict(one.summary())
+    assert (summary["best"], summary["mean"], summary["evaluations"]) == (None, None, 0)
+    assert (summary["absences"], summary["status"]) == (36, "done")
+    assert summary["epsilon"]["releases"] == 5
+    rounds = one.rounds
+    assert len(rounds) == 6
+    assert rounds["mean_best"].isna().all()
+    assert (rounds["mean_cumulative_regret"] == 0).all()
+
+
+def test_failed_evaluations_are_counted_and_the_first_is_told(
+    tmp_path: Path, user_module: Any
+) -> None:
+    module = user_module(
+        """
+        from fedsim.space import Parameter, Space
+        class Fails:
+            space, direction, agents = Space((Parameter("x", 0, 1),)), "minimize", 3
+            def objective(self, agent):
+                return lambda point, rng: 1 / (2 - agent)
+        """
+    )
+    scenario, method = {"name": f"{module}:Fails"}, {"name": "random-search", "initial_points": 2}
+    one = small_run(tmp_path / "run", scenario=scenario, method=method, on_error="skip")
+    summary = strict(one.summary())
+    assert (summary["evaluations"], summary["evaluations_failed"]) == (2 * 7, 7)
+    assert "ZeroDivisionError (agent 2, round 0" in summary["first_failure"]
+    assert (summary["best"], summary["mean"]) == (0.5, 0.75)
+    seconds = [json.loads(line) for line in one.folder.timings.read_text().splitlines()]
+    wall = sum(line["seconds"] for line in seconds if line["kind"] == "round" and line["t"] >= 0)
+    assert summary["evaluations_per_second"] == pytest.approx(14 / wall)
+
+
 def test_a_lost_release_is_not_drawn_again(tmp_path: Path) -> None:
     config = CONFIG | {"variants": {}, "noise_control": False, "seeds": [0]}
     config |= {"privacy": {"noise_source": "system"}}

@@ -16,6 +16,7 @@ from fedsim.errors import RunError, RunFolderError
 from fedsim.runfolder import (
     Checkpoint,
     RunFolder,
+    is_locked,
     load_arrays,
     locked,
     new_run_folder,
@@ -103,6 +104,17 @@ class TestRunFolder:
         folder.journal.write_text("kept")
         folder.create({})
         assert folder.journal.read_text() == "kept"
+
+
+def test_whether_a_folder_is_locked_is_told_without_writing(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with locked(tmp_path, 0):
+        assert is_locked(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
+    with locked(tmp_path, 0):  # nothing is left held by asking
+        pass
 
 
 class TestNewRunFolder:

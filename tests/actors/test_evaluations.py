@@ -1,0 +1,288 @@
+"""Evaluations as Ray tasks: the same results as inside the hosts, whatever is killed."""
+
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import FEDSIM, HERE, Killer, actors, await_end, write_config
+from test_launch import OURS, journal, troubled, undisturbed
+
+import fedsim
+from fedsim.errors import ConfigError, ObjectiveError, ResourceError, RunError
+from fedsim.journal import read_journal
+from fedsim.resources import Resources, declared_resources
+
+ROUNDS = 6
+
+
+@pytest.fixture
+def tasks(bowl: dict[str, Any]) -> dict[str, Any]:
+    """A run whose evaluations are tasks."""
+    method = {"name": "dp-fts-de", "initial_points": 3, "message": {"features": 20}}
+    return {
+        **bowl,
+        "method": method,
+        "rounds": ROUNDS,
+        "backend": "ray",
+        "resources": {"cpus": 0.5},
+    }
+
+
+def serial(config: dict[str, Any], folder: Path) -> bytes:
+    """Return the journal of the same run in one process, without any trouble."""
+    alone = {"backend": "serial", "agents_per_actor": "auto", "resources": None}
+    fedsim.run({**config, **alone}, out=folder)
+    return journal(folder)
+
+
+class TestResources:
+    def test_what_an_objective_says(self) -> None:
+        def objective(point: Any, rng: Any) -> float:
+            return 0.0
+
+        assert declared_resources(objective) is None
+        objective.resources = Resources(gpus=0.5)  # type: ignore[attr-defined]
+        assert declared_resources(objective) == Resources(1.0, 0.5, 0.0)
+        objective.resources = {"gpus": 1}  # type: ignore[attr-defined]
+        with pytest.raises(ConfigError, match=r"resources: expected fedsim\.resources\.Resources"):
+            declared_resources(objective)
+
+    @pytest.mark.parametrize("bad", [{"cpus": -1.0}, {"gpus": float("nan")}])
+    def test_ranges(self, bad: dict[str, float]) -> None:
+        with pytest.raises(ConfigError, match=r"resources\.[cg]pus: expected a number of at least"):
+            Resources(**bad)
+
+    def test_words(self) -> None:
+        assert Resources().describe() == "1 CPU"
+        assert Resources(2, 1, 500).describe() == "2 CPUs, 1 GPU, 500 MB"
+
+
+@pytest.mark.usefixtures("ray_cluster")
+class TestSameResults:
+    @pytest.mark.parametrize(
+        "method", [pytest.param("random-search", marks=pytest.mark.slow), "dp-fts-de"]
+    )
+    def test_as_inside_the_hosts(self, tasks: dict[str, Any], tmp_path: Path, method: str) -> None:
+        config = {**tasks, "availability": 0.7}
+        if method == "random-search":
+            config["method"] = {"name": method}
+        fedsim.run(config, out=tmp_path / "run")
+        assert journal(tmp_path / "run") == serial(config, tmp_path / "serial")
+
+    def test_what_objectives_declare_is_enough(self, bowl: dict[str, Any], tmp_path: Path) -> None:
+        diary = tmp_path / "diary"
+        scenario = {**bowl["scenario"], "cpus": 0.5, "diary": str(diary)}
+        run = fedsim.run({**bowl, "scenario": scenario, "rounds": 2}, out=tmp_path / "run")
+        manifest = json.loads((run.folder / "seed-0" / "manifest.json").read_text())
+        assert manifest["backend"] == "ray"  # worth it for expensive objectives
+        noted = [line.split() for line in diary.read_text().splitlines()]
+        built: dict[str, int] = {}
+        for what, _, process in noted:
+            built[process] = built.get(process, 0) + (what == "build")
+        # The driver builds the first agent's, one task all of them, and hosts none.
+        assert sorted(n for n in built.values() if n) == [1, 6]
+        evaluating = {process for what, _, process in noted if what == "evaluate"}
+        assert str(os.getpid()) not in evaluating
+
+    def test_a_process_that_ends_once_changes_nothing(
+        self, tasks: dict[str, Any], tmp_path: Path
+    ) -> None:
+        marker = tmp_path / "marker"
+        config = troubled(tasks, "exit", marker=str(marker))
+        fedsim.run(config, out=tmp_path / "run")
+        assert marker.exists()
+        expected = undisturbed({**config, "resources": None}, tmp_path / "serial")
+        assert journal(tmp_path / "run") == expected
+
+
+@pytest.mark.usefixtures("ray_cluster")
+class TestFailures:
+    def test_an_exception_names_agent_round_point_and_node(
+        self, tasks: dict[str, Any], tmp_path: Path
+    ) -> None:
+        where = r"ZeroDivisionError \(agent 1, round 0, point \{.*\}, node .+\): the bowl is broken"
+        with pytest.raises(ObjectiveError, match=where) as raised:
+            fedsim.run(troubled(tasks, "raise"), out=tmp_path / "run")
+        assert "workloads.py" in raised.value.user_traceback
+        assert not OURS.search(raised.value.user_traceback)
+
+    def test_a_deadline_shows_where_it_hangs(self, tasks: dict[str, Any], tmp_path: Path) -> None:
+        config = troubled(tasks, "hang") | {"deadlines": {"evaluation": 2.0, "start": 300.0}}
+        with pytest.raises(
+            ObjectiveError, match=r"within 2 s \(agent 1, round 0, .*node"
+        ) as raised:
+            fedsim.run(config, out=tmp_path / "run")
+        assert "time.sleep(3600)" in raised.value.user_traceback
+        assert not OURS.search(raised.value.user_traceback)
+
+    def test_a_segfault(self, tasks: dict[str, Any], tmp_path: Path) -> None:
+        words = r"process of an evaluation ended 3 times \(agent 1, round 0, point .*crashes"
+        with pytest.raises(ObjectiveError, match=words) as raised:
+            fedsim.run(troubled(tasks, "segfault"), out=tmp_path / "run")
+        assert raised.value.exit_code == 3
+
+    @pytest.mark.parametrize(
+        ("trouble", "reason"),
+        [
+            ("hang", "missed its deadline"),
+            pytest.param("segfault", "ended its process", marks=pytest.mark.slow),
+        ],
+    )
+    def test_what_fails_can_be_skipped(
+        self, tasks: dict[str, Any], tmp_path: Path, trouble: str, reason: str
+    ) -> None:
+        config = troubled(tasks, trouble) | {
+            "deadlines": {"evaluation": 0.5, "start": 300.0},
+            "on_error": "skip",
+            "rounds": 1,
+            "method": {"name": "random-search", "initial_points": 1},
+        }
+        run = fedsim.run(config, out=tmp_path / "run")
+        lines = list(read_journal(run.folder / "seed-0" / "journal.jsonl"))
+        assert [[row[0], row[-1]] for line in lines for row in line["failed"]] == [[1, reason]] * 2
+        assert {row[0] for line in lines for row in line["observations"]} == {0, 2, 3, 4, 5}
+        timings = (run.folder / "seed-0" / "timings.jsonl").read_text()
+        assert timings.count('"kind":"failed"') == 2
+
+    def test_a_retry_may_succeed(self, tasks: dict[str, Any], tmp_path: Path) -> None:
+        config = troubled(tasks, "raise", marker=str(tmp_path / "marker"))
+        fedsim.run({**config, "on_error": {"retry": 1}}, out=tmp_path / "run")
+        expected = undisturbed({**config, "resources": None}, tmp_path / "serial")
+        assert journal(tmp_path / "run") == expected
+
+    def test_no_node_has_that_much(self, tasks: dict[str, Any], tmp_path: Path) -> None:
+        words = r"needs 1 CPU, 8 GPUs on one node, and none has that \(.*: 1 CPU, [\d.e+]+ MB\)"
+        with pytest.raises(ResourceError, match=words) as raised:
+            fedsim.run({**tasks, "resources": {"gpus": 8}}, out=tmp_path / "run")
+        assert raised.value.exit_code == 4
+
+    def test_an_objective_that_cannot_be_sent(self, bowl: dict[str, Any], tmp_path: Path) -> None:
+        config = {**bowl, "scenario": {"name": "workloads:Unsendable"}, "backend": "ray"}
+        with pytest.raises(RunError, match=r"cannot be sent to Ray tasks: .*must be picklable"):
+            fedsim.run(config, out=tmp_path / "run")
+
+    def test_all_declare_resources_or_none_does(self, bowl: dict[str, Any], tmp_path: Path) -> None:
+        config = {**bowl, "scenario": {"name": "workloads:Mixed"}, "backend": "ray"}
+        with pytest.raises(RunError, match="agent 1 declares resources, agent 0's does not"):
+            fedsim.run(config, out=tmp_path / "run")
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_path: Path) -> None:
+    """A run that stops in the middle of a step goes on after its last evaluation."""
+    diary = tmp_path / "diary"
+    broken = troubled(tasks, "raise", marker=str(tmp_path / "marker"), diary=str(diary))
+    broken["rounds"] = 1
+    with pytest.raises(ObjectiveError):
+        fedsim.run(broken, out=tmp_path / "run")
+    kept = (tmp_path / "run" / "seed-0" / "state" / "evaluations.jsonl").read_text()
+    done = kept.count('evaluation"')
+    assert done >= 1
+    before = diary.read_text().count("evaluate")
+    fedsim.resume(tmp_path / "run")
+    again = diary.read_text().count("evaluate") - before
+    assert again == 6 * 3 + 6 * broken["rounds"] - done
+    expected = undisturbed({**broken, "resources": None}, tmp_path / "serial")
+    assert journal(tmp_path / "run") == expected
+
+
+def test_errors_survive_pickling() -> None:
+    error = ObjectiveError("summary", "traceback", "reason")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.summary, again.user_traceback, again.reason) == ("summary", "traceback", "reason")
+
+
+class TaskKiller(threading.Thread):
+    """Kills an evaluation's process now and then, until it is told to end.
+
+    Attributes:
+        kills: how many it killed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._random = random.Random(seed)
+        self._end = threading.Event()
+        self.kills = 0
+        self.start()
+
+    def run(self) -> None:
+        while not self._end.wait(self._random.uniform(1.0, 3.0)):
+            running = actors(os.getpid(), "evaluate_point")
+            if running:
+                os.kill(self._random.choice(running), signal.SIGKILL)
+                self.kills += 1
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join(60)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("seed", range(5))
+def test_tasks_and_hosts_are_killed(tasks: dict[str, Any], tmp_path: Path, seed: int) -> None:
+    config = {**tasks, "scenario": {**tasks["scenario"], "pause": 0.25}, "seeds": [seed]}
+    record = tmp_path / "run" / f"seed-{seed}" / "journal.jsonl"
+    tasks_killer = TaskKiller(seed)
+    hosts_killer = Killer("AgentHost", {record: 1 + seed % ROUNDS})
+    fedsim.run(config, out=tmp_path / "run")
+    tasks_killer.stop()
+    hosts_killer.check(last=ROUNDS + 1)
+    assert tasks_killer.kills >= 2
+    alone = {"backend": "serial", "agents_per_actor": "auto", "resources": None}
+    fedsim.run({**config, **alone}, out=tmp_path / "serial")
+    assert (
+        record.read_bytes() == (tmp_path / "serial" / f"seed-{seed}" / "journal.jsonl").read_bytes()
+    )
+    await_end(actors(os.getpid(), "AgentHost"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ("{cpus: 1}", "the process of an evaluation ended 3 times (agent 1, round 0"),
+        ("null", "the host of agents 1, 3, 5 died 3 times in round 0"),
+    ],
+    ids=["task", "host"],
+)
+def test_an_objective_that_fills_the_memory(
+    bowl: dict[str, Any], tmp_path: Path, resources: str, words: str
+) -> None:
+    """Ray's monitor kills it long before the machine is full: here, 4 GB above the present use."""
+    meminfo = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    total, available = (float(meminfo[key].split()[0]) for key in ("MemTotal", "MemAvailable"))
+    threshold = 1.0 - available / total + 4e6 / total
+    if threshold > 0.9:
+        pytest.skip("needs 4 GB of free memory")
+    monitor = {
+        "RAY_memory_usage_threshold": f"{threshold:.3f}",
+        "RAY_memory_monitor_refresh_ms": "50",
+    }
+    scenario = {"name": "workloads:Bowl", "trouble": "memory"}
+    path = write_config({**bowl, "scenario": scenario, "agents_per_actor": "auto"}, tmp_path)
+    run = subprocess.run(
+        [
+            *(FEDSIM, "run", path, "--backend", "ray", "--set", f"resources={resources}"),
+            *("--out", str(tmp_path / "run")),
+        ],
+        cwd=HERE,
+        env={**os.environ, **monitor},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert run.returncode == 3, run.stderr
+    assert words in run.stderr
+    assert "running low on memory" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert "(raylet)" not in run.stdout + run.stderr
