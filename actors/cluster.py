@@ -48,7 +48,21 @@ def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None
             _check_nodes(deadline)
         yield
     finally:
-        ray.shutdown()
+        with _ctrl_c_ignored():
+            ray.shutdown()
+
+
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    """Let impatient users not break Ray's shutdown, which then crashes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _start(workers: int) -> None:
@@ -156,14 +170,13 @@ def _check_nodes(deadline: float) -> None:
         except (ImportError, PackageNotFoundError) as error:
             return f"is not there ({error})"
 
-    asked = {
-        node["NodeManagerHostname"]: installed.options(
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote()
-        for node in ray.nodes()
-        if node["Alive"]
-    }
-    for name, ref in asked.items():
+    asked = []
+    for node in ray.nodes():
+        if node["Alive"]:
+            place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            ref = installed.options(scheduling_strategy=place).remote()
+            asked.append((node["NodeManagerHostname"], ref))
+    for name, ref in asked:
         try:
             there = ray.get(ref, timeout=max(1.0, deadline - (time.monotonic() - start)))
         except GetTimeoutError:

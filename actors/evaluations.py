@@ -8,12 +8,14 @@ A task that the system killed is sent again with the same key, so that its resul
 from __future__ import annotations
 
 import faulthandler
+import os
 import platform
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -22,19 +24,16 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.build import RunSpec, build_scenario, importable_from
 from fedsim.calls import hung, where
-from fedsim.errors import ObjectiveError
+from fedsim.errors import ObjectiveError, RunError
 from fedsim.imports import user_code, user_stack
 from fedsim.objective import evaluate
 from fedsim.protocol import AgentId, Evaluation
-from fedsim.resources import Resources, declared_resources
+from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.space import Value
 
 GRACE_SECONDS = 10.0
 """How long after its deadline an evaluation that cannot be interrupted is left alive."""
-
-LONGEST_SECONDS = 1e7
-"""The longest deadline that the operating system's timers are trusted with."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Work:
         index: position among the step's proposals.
         point: where, in the user's units.
         deadline: seconds that one try may take.
+        patience: seconds to wait for the objective itself.
     """
 
     spec: RunSpec
@@ -58,6 +58,7 @@ class Work:
     index: int
     point: Mapping[str, Value]
     deadline: float
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,13 @@ def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
             f"scenario {spec.scenario_name!r}: the objective of agent {agent} cannot be built"
         ):
             objectives.append(scenario.objective(agent))
-    needs = [spec.resources or declared_resources(o) or Resources() for o in objectives]
+    needs = [spec.resources or declared_resources(objective) for objective in objectives]
+    for agent, need in zip(agents, needs, strict=True):
+        if need is None:
+            raise RunError(
+                f"scenario {spec.scenario_name!r}: the objective of agent {agent} declares no "
+                "resources, agent 0's does: a run's evaluations are either all tasks or none is"
+            )
     return [needs, *objectives]
 
 
@@ -114,24 +121,24 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
         objective: a list of one reference, so that it is read after what it needs is importable.
     """
     importable_from(work.spec.import_from)
-    black_box = ray.get(objective[0], timeout=work.deadline)
-    threadpool_limits(limits=1)
+    black_box = ray.get(objective[0], timeout=work.patience)
+    _one_thread()
     place = where(work.agent, work.t, work.point, platform.node())
-    key = Keys(work.spec.seed, work.agent, work.step)
-    start = time.process_time()
-
-    def once() -> Evaluation:
-        with _deadline(work.deadline, place):
-            return evaluate(black_box, work.point, key, work.index, place)
-
-    value, error = None, None
-    for _ in range(work.spec.retries + 1):
-        try:
-            value, error = once(), None
-            break
-        except ObjectiveError as failure:
-            error = failure
+    key, retries = Keys(work.spec.seed, work.agent, work.step), work.spec.retries
+    watched = partial(_deadline, work.deadline, place)
+    value, error, start = None, None, time.process_time()
+    try:
+        value = evaluate(black_box, work.point, key, work.index, place, retries, watched)
+    except ObjectiveError as failure:
+        error = failure
     return Result(value, error, time.process_time() - start)
+
+
+def _one_thread() -> None:
+    """Let numerical libraries use one thread: those that are loaded, and those that come."""
+    for name in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{name}_NUM_THREADS"] = "1"
+    threadpool_limits(limits=1)
 
 
 @contextmanager
@@ -145,12 +152,13 @@ def _deadline(seconds: float, place: str) -> Iterator[None]:
     def overdue(number: int, frame: FrameType | None) -> None:
         raise _Overdue("" if frame is None else f"It hung here:\n{user_stack(frame)}")
 
-    limit = min(seconds, LONGEST_SECONDS)
     before = signal.signal(signal.SIGALRM, overdue)
-    faulthandler.dump_traceback_later(limit + GRACE_SECONDS, exit=True)
+    faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True)
     try:
-        signal.setitimer(signal.ITIMER_REAL, limit)
+        # Again and again, in case that the objective swallows the first.
+        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
     except _Overdue as error:
         raise hung(place, seconds, error.stack) from None
     finally:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import (
+    GetTimeoutError,
+    NodeDiedError,
+    OutOfMemoryError,
+    RayError,
+    RayTaskError,
+    WorkerCrashedError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, build_objectives, evaluate_point
@@ -31,7 +39,10 @@ POLL_SECONDS = 0.5
 """How often a wait for results looks up. Results do not wait for it."""
 
 IN_FLIGHT_PER_CPU = 4
-"""Tasks that are handed to Ray at a time."""
+"""Tasks that are handed to Ray at a time, for every CPU of the cluster."""
+
+LEAST_CPUS = 4
+"""For as many CPUs tasks are handed over in any case: some need none."""
 
 
 @dataclass
@@ -83,6 +94,7 @@ class TaskEvaluator:
         self._stopped = stopped
         self._needs: list[Resources] = []
         self._objectives: list[Any] = []
+        self._pending: dict[Any, _Evaluation] = {}
 
     def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
         """Return what became of each agent's proposals.
@@ -150,33 +162,42 @@ class TaskEvaluator:
 
     def _evaluation(self, t: int, proposed: Proposed, index: int) -> _Evaluation:
         proposal = proposed.proposals[index]
-        point, deadline = self._space.to_point(proposal.u), self._deadlines.evaluation
-        work = Work(self._spec, proposed.agent, t, proposed.step, index, point, deadline)
+        work = Work(
+            spec=self._spec,
+            agent=proposed.agent,
+            t=t,
+            step=proposed.step,
+            index=index,
+            point=self._space.to_point(proposal.u),
+            deadline=self._deadlines.evaluation,
+            patience=self._deadlines.start,
+        )
         return _Evaluation(work, proposal)
 
     def _results(self, t: int, waiting: deque[_Evaluation]) -> Iterator[tuple[_Evaluation, Result]]:
-        """Yield results as they come; what the system killed is sent again."""
-        limit = IN_FLIGHT_PER_CPU * max(4, int(ray.cluster_resources().get("CPU", 0)))
-        pending: dict[Any, _Evaluation] = {}
+        """Yield results as they come; what was lost is sent again."""
+        limit = IN_FLIGHT_PER_CPU * max(LEAST_CPUS, int(ray.cluster_resources().get("CPU", 0)))
+        self._pending = {}
         heard = time.monotonic()
-        while waiting or pending:
+        while waiting or self._pending:
             if self._stopped():
                 raise Interrupted(f"stopped in round {t}")
-            while waiting and len(pending) < limit:
+            while waiting and len(self._pending) < limit:
                 one = waiting.popleft()
-                pending[self._send(one)] = one
-            ready, _ = ray.wait(list(pending), timeout=POLL_SECONDS)
+                self._pending[self._send(one)] = one
+            ready, _ = ray.wait(list(self._pending), timeout=POLL_SECONDS)
             for ref in ready:
                 heard = time.monotonic()
-                one = pending.pop(ref)
+                one = self._pending.pop(ref)
                 try:
                     yield one, self._received(ref)
                 except RayError as error:
-                    if one.attempts >= ATTEMPTS:
-                        yield one, Result(None, _killed(one, error), 0.0)
-                    else:
+                    failure = _lost(one, error)
+                    if failure is None:
                         waiting.append(one)
-            self._check_silence(heard, pending)
+                    else:
+                        yield one, Result(None, failure, 0.0)
+            self._check_silence(heard, self._pending)
 
     def _send(self, one: _Evaluation) -> Any:
         one.attempts += 1
@@ -207,13 +228,29 @@ class TaskEvaluator:
         """Return what goes to the journal; errors as in :meth:`evaluate`."""
         work, error = one.work, result.error
         if error is None:
-            assert result.value is not None
-            record = Recorded.made(work.agent, work.step, work.index, one.proposal, result.value)
-            self._log.add(record)
-            return record
+            return self._kept(one, result)
         if not self._spec.skip_failures:
+            self._keep_finished()
             raise error
         return Failed.made(work.agent, work.step, work.index, one.proposal, error)
+
+    def _kept(self, one: _Evaluation, result: Result) -> Recorded:
+        assert result.value is not None
+        work = one.work
+        record = Recorded.made(work.agent, work.step, work.index, one.proposal, result.value)
+        self._log.add(record)
+        return record
+
+    def _keep_finished(self) -> None:
+        """Keep what came back already, before the run stops."""
+        if not self._pending:
+            return
+        pending = list(self._pending)
+        for ref in ray.wait(pending, num_returns=len(pending), timeout=0)[0]:
+            with suppress(RayError, RunError):
+                result = self._received(ref)
+                if result.error is None:
+                    self._kept(self._pending[ref], result)
 
     def _check_silence(self, heard: float, pending: dict[Any, _Evaluation]) -> None:
         """Refuse to wait for tasks that cannot be running.
@@ -240,7 +277,19 @@ def _evaluated(outcomes: Sequence[Recorded | Failed], cpu_seconds: float) -> Eva
     )
 
 
-def _killed(one: _Evaluation, error: RayError) -> ObjectiveError:
+def _lost(one: _Evaluation, error: RayError) -> ObjectiveError | None:
+    """Say what follows when Ray lost a task: None, it is to be sent again.
+
+    A node that died is nobody's fault. A process that died may be its objective's; where it dies
+    again and again, it is.
+
+    Raises:
+        RunError: if a task that was alive could again and again not be served.
+    """
+    if isinstance(error, NodeDiedError) or one.attempts < ATTEMPTS:
+        return None
+    if not isinstance(error, (WorkerCrashedError, OutOfMemoryError)):
+        raise RunError(f"Ray lost an evaluation {ATTEMPTS} times ({one.place}): {reason(error)}")
     return ObjectiveError(
         f"the process of an evaluation ended {ATTEMPTS} times ({one.place}): {reason(error)}; an "
         "objective that crashes, fills the memory or cannot be interrupted at its deadline does "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,6 +23,7 @@ from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.jobs import Job
 from fedsim.progress import Progress
 from fedsim.resources import Resources
+from fedsim.runfolder import run_folder_of
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
@@ -78,6 +79,7 @@ def plan_for(agents: int, jobs: int, config: Config, needs: Iterable[Resources |
     """
     plan = _plan(agents, jobs, config, os.cpu_count() or 1, needs)
     if config.address is None:
+        plan.check_cpus()
         plan.check_memory(available_megabytes())
     return plan
 
@@ -181,15 +183,11 @@ def _check_result(slot: _Slot) -> None:
             raise error.cause from None
         raise RunError(f"the server of {job.label} failed: {error}") from None
     except RayError as error:
+        folder = shlex.quote(str(run_folder_of(job.folder.path)))
         raise RunError(
             f"the server actor of {job.label}, seed {job.simulation.spec.seed}, died "
-            f"({reason(error)}); go on with: fedsim resume {_run_folder(job)}"
+            f"({reason(error)}); go on with: fedsim resume {folder}"
         ) from None
-
-
-def _run_folder(job: Job) -> Path:
-    folder = job.simulation.folder.parent
-    return folder if (folder / "origin.yaml").exists() else folder.parent
 
 
 def _stop(slots: Sequence[_Slot]) -> None:

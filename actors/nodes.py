@@ -74,6 +74,7 @@ def free_words(needs: Resources) -> str:
 def reason(error: RayError) -> str:
     """Return why Ray lost an actor or a task, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = lines or [type(error).__name__]
     told = next((line for line in lines if line.startswith("The actor is dead because")), lines[0])
     return told.partition(" There are some potential root causes")[0].partition(". ")[0]
 

@@ -49,10 +49,10 @@ class Plan:
 
     @property
     def tasks(self) -> int:
-        """Evaluations that run at a time as tasks, each in a process of its own."""
+        """Evaluations that may run at a time as tasks, each in a process of its own."""
         if self.evaluation is None:
             return 0
-        return max(1, int(self.cpus / max(self.evaluation.cpus, 1e-9))) if self.cpus else 1
+        return max(1, int(self.cpus / max(self.evaluation.cpus, 0.25)))
 
     @property
     def megabytes(self) -> float:
@@ -71,7 +71,7 @@ class Plan:
     def cpus_per_host(self) -> float:
         """CPUs that each host actor asks Ray for: one, or an equal share where that is less.
 
-        None where evaluations are tasks: hosts have little to do then, and tasks need the room.
+        No CPU where evaluations are tasks: hosts have little to do then, and tasks need the room.
         """
         if self.evaluation is not None:
             return 0.0
@@ -91,16 +91,29 @@ class Plan:
             f"{self.megabytes / 1000:.1f} GB and {self.start_seconds:.0f} s to start"
         )
 
+    def check_cpus(self) -> None:
+        """Refuse evaluations that need more CPUs than this machine has.
+
+        Raises:
+            ResourceError: with the numbers.
+        """
+        if self.evaluation is not None and self.evaluation.cpus > self.cpus:
+            raise ResourceError(
+                f"an evaluation needs {self.evaluation.describe()}, this machine has "
+                f"{self.cpus:g} CPUs; ask for less (resources), or use a cluster (address)"
+            )
+
     def check_memory(self, available_megabytes: float) -> None:
         """Refuse a plan that cannot fit.
 
         Raises:
             ResourceError: with the numbers.
         """
+        tasks = f" and {self.tasks} evaluation tasks" if self.tasks else ""
         if self.megabytes > available_megabytes:
             raise ResourceError(
-                f"the plan needs about {self.megabytes / 1000:.1f} GB ({self.actors} actors of "
-                f"{ACTOR_MEGABYTES} MB), available are {available_megabytes / 1000:.1f} GB; put "
+                f"the plan needs about {self.megabytes / 1000:.1f} GB ({self.actors} actors{tasks} "
+                f"of {ACTOR_MEGABYTES} MB), available are {available_megabytes / 1000:.1f} GB; put "
                 "more agents into one actor (agents_per_actor: auto packs them)"
             )
 

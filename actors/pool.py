@@ -54,19 +54,19 @@ class HostPool:
     last_start: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.hosts = [Host(self._new_actor()) for _ in range(self.count)]
+        self.hosts = [Host(self._new_actor(self.cpus_per_host)) for _ in range(self.count)]
 
-    def _new_actor(self) -> Any:
-        # Where nodes were lost, the others take their hosts, whether they have a CPU to spare or
-        # not: an infrastructure fault must not end a run.
-        room = ray.cluster_resources().get("CPU", 0.0) >= self.count * self.cpus_per_host
-        cpus = self.cpus_per_host if room else 0.0
+    def _new_actor(self, cpus: float) -> Any:
         return HostActor.options(num_cpus=cpus, scheduling_strategy="SPREAD").remote()
 
     def replace(self, host: Host) -> Host:
-        """Kill a host, if it still lives, and return a new one in its place."""
+        """Kill a host, if it still lives, and return a new one in its place.
+
+        The new one asks for no CPU: where a node was lost, there may be none left for it, and an
+        infrastructure fault must not end a run.
+        """
         ray.kill(host.actor)
-        replacement = Host(self._new_actor())
+        replacement = Host(self._new_actor(0.0))
         self.hosts[self.hosts.index(host)] = replacement
         self.last_start = time.monotonic()
         return replacement

@@ -7,7 +7,8 @@ Nothing here depends on how many agents share the group.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -176,38 +177,50 @@ class AgentGroup:
         return checked
 
     def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
-        agent, spec = proposed.agent, self._spec
-        start = time.thread_time()
-        objective = self._objective(agent)
-        records, failed, seconds = [], [], time.thread_time() - start  # it may load data
+        agent, start = proposed.agent, time.thread_time()
+        self.busy = agent
+        objective = self._objective(agent)  # building it counts as its own time: it loads data
+        seconds = time.thread_time() - start
+        records, failed = list[Recorded](), list[Failed]()
         if self._log is not None:  # not in a replayed call: the log is of the one that follows
             self._log.begin(call.settled)
         for index, proposal in enumerate(proposed.proposals):
             self._check_stopped(call)
-            if self._log is not None and (
-                kept := self._log.find(agent, proposed.step, index, proposal)
-            ):
+            kept = self._log and self._log.find(agent, proposed.step, index, proposal)
+            if isinstance(kept, Recorded):
                 records.append(kept)
                 continue
-            point = self._scenario.space.to_point(proposal.u)
-            self.evaluating = Evaluating(agent, call.t, str(point), time.monotonic())
-            key = Keys(spec.seed, agent, proposed.step)
             start = time.thread_time()
             try:
-                place = where(agent, call.t, point, self._node)
-                value = evaluate(objective, point, key, index, place, spec.retries)
-                record = Recorded.made(agent, proposed.step, index, proposal, value)
-                records.append(record)
-                if self._log is not None:
-                    self._log.add(record)
+                records.append(self._evaluate_one(call, proposed, index, objective))
             except ObjectiveError as error:
-                if not spec.skip_failures:
+                if not self._spec.skip_failures:
                     raise
                 failed.append(Failed.made(agent, proposed.step, index, proposal, error))
-            finally:
-                self.evaluating = None
             seconds += time.thread_time() - start
         return Evaluated(tuple(records), tuple(failed), seconds)
+
+    def _evaluate_one(
+        self, call: Call, proposed: Proposed, index: int, objective: Objective
+    ) -> Recorded:
+        agent, proposal = proposed.agent, proposed.proposals[index]
+        point = self._scenario.space.to_point(proposal.u)
+        place = where(agent, call.t, point, self._node)
+        key = Keys(self._spec.seed, agent, proposed.step)
+
+        @contextmanager
+        def watched() -> Iterator[None]:
+            self.evaluating = Evaluating(agent, call.t, str(point), time.monotonic())
+            try:
+                yield
+            finally:
+                self.evaluating = None
+
+        value = evaluate(objective, point, key, index, place, self._spec.retries, watched)
+        record = Recorded.made(agent, proposed.step, index, proposal, value)
+        if self._log is not None:
+            self._log.add(record)
+        return record
 
     def _check_stopped(self, call: Call) -> None:
         if self._stopped():

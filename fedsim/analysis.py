@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.config import NOISE_CONTROL
 from fedsim.errors import RunFolderError
 from fedsim.runfolder import RunFolder
+from fedsim.variants import NOISE_CONTROL
 from fedsim.yamlfile import read_yaml
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it

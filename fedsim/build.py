@@ -60,7 +60,8 @@ class RunSpec:
     @property
     def fingerprint(self) -> str:
         """Names scenario, method, rounds, seed and availability: what a journal depends on."""
-        told = [self.scenario, self.method, self.rounds, self.seed, self.availability]
+        told: list[Any] = [self.scenario, self.method, self.rounds, self.seed]
+        told += [self.availability] if self.availability != 1.0 else []
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

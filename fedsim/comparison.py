@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student_t
 
 from fedsim.analysis import Run
-from fedsim.config import NOISE_CONTROL
 from fedsim.errors import ConfigError
+from fedsim.space import Array
+from fedsim.variants import NOISE_CONTROL
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Difference:
         baseline: the other.
         gain: mean over seeds of the paired difference, larger is better for ``variant``.
         standard_error: of the gain, over seeds; NaN for one seed.
+        p_value: of Student's paired test, two-sided; NaN for one seed or equal variants.
         seeds: how many pairs.
     """
 
@@ -33,6 +36,7 @@ class Difference:
     baseline: str
     gain: float
     standard_error: float
+    p_value: float
     seeds: int
 
     @property
@@ -80,8 +84,16 @@ def difference(run: Run, table: pd.DataFrame, variant: str, baseline: str) -> Di
     gains = (table[variant] - table[baseline]).dropna().to_numpy(dtype=float)
     if lower_is_better:
         gains = -gains
-    error = float(np.std(gains, ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
-    return Difference(variant, baseline, float(np.mean(gains)), error, len(gains))
+    gain, error = float(np.mean(gains)) if len(gains) else math.nan, standard_error(gains)
+    p_value = 2.0 * float(student_t.sf(abs(gain) / error, len(gains) - 1)) if error else math.nan
+    return Difference(variant, baseline, gain, error, p_value, len(gains))
+
+
+def standard_error(values: Array) -> float:
+    """Return the standard error of the mean of independent values, shape (n,); NaN for one."""
+    if len(values) < 2:
+        return math.nan
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def control_differences(run: Run) -> list[Difference]:

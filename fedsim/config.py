@@ -6,7 +6,6 @@ name; a resolved configuration has every default filled in and is what a run fol
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -17,18 +16,14 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from fedsim.build import find, resolve_section
+from fedsim.build import resolve_section
 from fedsim.errors import ConfigError, nearest
 from fedsim.resources import Resources
-from fedsim.runfolder import slugify
 from fedsim.schema import validate
 from fedsim.yamlfile import parse_yaml, read_yaml
 
 DEFAULT = "synthetic"
 MOST_SEEDS = 10_000
-NOISE_CONTROL = " (noise only)"
-VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
-"""What variants may differ in."""
 
 
 class PrivacyConfig(BaseModel):
@@ -51,6 +46,10 @@ class PrivacyConfig(BaseModel):
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
+Seconds = Annotated[float, Field(gt=0, le=1e7)]
+"""A time to wait; the operating system's timers take no more than some months."""
+
+
 class DeadlinesConfig(BaseModel):
     """How long to wait, in seconds, before something counts as hung.
 
@@ -62,9 +61,9 @@ class DeadlinesConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    evaluation: float = Field(default=600.0, gt=0, allow_inf_nan=False)
-    start: float = Field(default=180.0, gt=0, allow_inf_nan=False)
-    answer: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    evaluation: Seconds = 600.0
+    start: Seconds = 180.0
+    answer: Seconds = 60.0
 
 
 class RetryConfig(BaseModel):
@@ -215,7 +214,7 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
 def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
     """Return a checked configuration whose sections have every default filled in.
 
-    Variants are checked too, but kept as the overrides they are.
+    Variants are kept as the overrides they are; see :func:`fedsim.variants.expand_variants`.
 
     Raises:
         ConfigError: for the first thing that is wrong.
@@ -233,85 +232,7 @@ def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
         raise ConfigError(f"seeds: expected different seeds, got {config.seeds}")
     config.scenario = resolve_section("scenario", config.scenario, import_from)
     config.method = resolve_section("method", config.method, import_from)
-    expand_variants(config, import_from)
     return config
-
-
-def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
-    """Return one configuration per curve, by label, without variants of their own.
-
-    A variant's overrides are merged into the whole. Where it names another method (or scenario),
-    it inherits those of the base's settings that its own has, too, and neither name fixes.
-
-    Raises:
-        ConfigError: if an override is wrong.
-    """
-    overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
-    expanded: dict[str, Config] = {}
-    for label, changes in overrides.items():
-        if not label.strip():
-            raise ConfigError("variants: expected a label for every curve, got an empty one")
-        try:
-            single = _variant(config, changes, import_from)
-        except ConfigError as error:
-            where = f"variants.{label}: " if config.variants else ""
-            raise ConfigError(f"{where}{error}") from None
-        expanded[label] = single
-        dp = single.method.get("dp")
-        if config.noise_control and isinstance(dp, dict) and "noise_only" in dp:
-            twin = single.model_copy(deep=True)
-            twin.method["dp"]["noise_only"] = True
-            expanded[label + NOISE_CONTROL] = twin
-    if config.noise_control and len(expanded) == len(overrides):
-        raise ConfigError("noise_control: no variant is private; there is nothing to control")
-    _check_folders(list(expanded))
-    return expanded
-
-
-def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
-    for key in changes:
-        if key not in VARIABLE:
-            raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
-    merged = config.model_dump(exclude={"variants", "noise_control"})
-    for section in ("scenario", "method"):
-        base, change = merged[section], changes.get(section)
-        if isinstance(change, Mapping) and change.get("name", base["name"]) != base["name"]:
-            merged[section] = _inherited(section, base, str(change["name"]), import_from)
-    single = validate(Config, _merge(merged, changes), "")
-    single.scenario = resolve_section("scenario", single.scenario, import_from)
-    single.method = resolve_section("method", single.method, import_from)
-    return single
-
-
-def _inherited(
-    section: str, base: Mapping[str, Any], name: str, import_from: str
-) -> dict[str, Any]:
-    entry = find(section, name, import_from)
-    fixed = {*entry.fixed, *find(section, base["name"], import_from).fixed}
-    known = inspect.signature(entry.load()).parameters
-    return {k: v for k, v in base.items() if k in known and k not in fixed}
-
-
-def _check_folders(labels: Sequence[str]) -> None:
-    """Refuse variants that would be kept in one folder, as on disks that ignore case."""
-    kept: dict[str, str] = {}
-    for label in labels:
-        other = kept.setdefault(slugify(label).lower(), label)
-        if other != label:
-            raise ConfigError(
-                f"variants: {other!r} and {label!r} would share the folder {slugify(label)}; "
-                "rename one"
-            )
-
-
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    merged = deepcopy(dict(base))
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = _merge(merged[key], value)
-        else:
-            merged[key] = deepcopy(value)
-    return merged
 
 
 def delta_of(config: Config, agents: int) -> float:

@@ -40,6 +40,22 @@ def named_folder(given: str | Path | None) -> Path | None:
     return Path(found).absolute() if found else None
 
 
+def existing_folder(given: str | Path | None) -> Path | None:
+    """Return :func:`named_folder`, which must be there.
+
+    Raises:
+        ConfigError: if it is not a folder.
+    """
+    folder = named_folder(given)
+    if folder is not None and not folder.is_dir():
+        setting = "--data" if given else "the variable FEDSIM_DATA"
+        raise ConfigError(
+            f"{setting}: expected the folder where data sets lie, got {folder}; name another, or "
+            "make it with `fedsim data fetch`"
+        )
+    return folder
+
+
 def data_folder(data_dir: Path | None) -> Path:
     """Return the folder that data sets lie in: the one given, else the user's cache."""
     if data_dir is not None:

@@ -20,10 +20,12 @@ class EvaluationLog:
 
     Args:
         path: the file that keeps it.
+        run: the fingerprint of the run that it belongs to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run: str) -> None:
         self._path = path
+        self._run = run
         self._settled: int | None = None
         self._writer: LineWriter | None = None
         self._found: dict[tuple[AgentId, int, int], Recorded] = {}
@@ -39,8 +41,8 @@ class EvaluationLog:
         """
         if settled == self._settled:
             return
-        header = {"settled": settled}
-        records = self._records(header) if self._settled is None else None
+        first = self._settled is None
+        records = kept_evaluations(self._path, self._run, settled) if first else None
         self.close()
         if records is None:
             self._remove()
@@ -48,7 +50,7 @@ class EvaluationLog:
         self._settled = settled
         self._writer = LineWriter(self._path)
         if records is None:
-            self._writer.append(header)
+            self._writer.append(_header(self._run, settled))
 
     def find(self, agent: AgentId, step: int, index: int, proposal: Proposal) -> Recorded | None:
         """Return the evaluation of a proposal, if it was made already."""
@@ -66,20 +68,30 @@ class EvaluationLog:
         if self._writer is not None:
             self._writer.close()
 
-    def _records(self, header: Line) -> list[Recorded] | None:
-        """Return the evaluations of the file's whole lines, or None if it is no use.
-
-        It is of none if it is absent, damaged or of another call: it is a spare.
-        """
-        try:
-            first, *rows = map(json.loads, self._path.read_bytes().split(b"\n")[:-1])
-            records = [Recorded.from_json(row["evaluation"]) for row in rows]
-        except (OSError, ValueError, TypeError, LookupError):
-            return None
-        return records if first == header else None
-
     def _remove(self) -> None:
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:
             raise cannot_write(self._path, error) from error
+
+
+def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | None:
+    """Return what a log keeps of one call, or None if it is no use.
+
+    It is of none if it is absent, damaged or of another call or run: it is a spare.
+
+    Args:
+        path: the log's file.
+        run: the run's fingerprint.
+        settled: journal lines that were written before the call.
+    """
+    try:
+        first, *rows = map(json.loads, path.read_bytes().split(b"\n")[:-1])
+        records = [Recorded.from_json(row["evaluation"]) for row in rows]
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    return records if first == _header(run, settled) else None
+
+
+def _header(run: str, settled: int) -> Line:
+    return {"run": run, "settled": settled}

@@ -18,7 +18,7 @@ import numpy as np
 from fedsim.availability import Availability, present
 from fedsim.calls import Answer, Call, Task
 from fedsim.errors import RunError, RunFolderError
-from fedsim.journal import Failed, Line, LineWriter, Recorded
+from fedsim.journal import LineWriter, absent_entry, step_line
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.events import SubsampledGaussian
@@ -31,7 +31,7 @@ from fedsim.protocol import (
     Reply,
     Request,
 )
-from fedsim.replay import Position
+from fedsim.replay import Position, recorded_by_agent
 from fedsim.rng import SERVER, Keys, Randomness, SystemKeys
 from fedsim.runfolder import RunFolder, load_arrays, save_arrays
 from fedsim.space import Array
@@ -111,7 +111,7 @@ class RecordingFleet:
         chosen, settled = self._chosen(to), self.position.lines
         agents = self._present(t, chosen)
         line = self.position.next_recorded("step", t)
-        recorded = None if line is None else _by_agent(line, agents)
+        recorded = None if line is None else recorded_by_agent(line, agents)
         if message is not None:
             message = Broadcast(frozen(message.payload, "the server's message"))
         call = Call(t, settled, True, message, _frozen_request(then))
@@ -123,8 +123,13 @@ class RecordingFleet:
         records = [record for a in answers for record in a.observations]
         failed = [failure for a in answers for failure in a.failed]
         if line is None:
-            self._write(_step_line(t, records, failed, _others(chosen, agents)))
-        details = {"records": records, "failed": failed, "agents": len(agents)}
+            self._write(step_line(t, records, failed, _others(chosen, agents)))
+        details = {
+            "records": records,
+            "failed": failed,
+            "agents": len(agents),
+            "replayed": line is not None,
+        }
         self._observer("step", t, details)
         for agent in agents:
             self.position.steps[agent] += 1
@@ -148,7 +153,7 @@ class RecordingFleet:
         answers = self._call(Call(t, settled, False, None, _frozen_request(request)), tasks)
         if line is None:
             asked = {"kind": "ask", "t": t, "request": request.kind, "agents": list(agents)}
-            self._write({**asked, **_absent(_others(chosen, agents))})
+            self._write({**asked, **absent_entry(_others(chosen, agents))})
         return self._fold(t, chosen, answers, request, via)
 
     def _chosen(self, to: Sequence[AgentId] | None) -> tuple[AgentId, ...]:
@@ -289,33 +294,6 @@ class RecordingFleet:
     def _write(self, line: Mapping[str, Any]) -> None:
         self._journal.append(line)
         self.position.lines += 1
-
-
-def _by_agent(line: Line, agents: Sequence[AgentId]) -> dict[AgentId, tuple[Recorded, ...]]:
-    """Return a recorded step's observations of each agent that took part.
-
-    Raises:
-        RunFolderError: if somebody else did.
-    """
-    found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
-    for record in map(Recorded.from_json, line["observations"]):
-        if record.agent not in found:
-            raise RunFolderError(f"journal: agent {record.agent} took no part in round {line['t']}")
-        found[record.agent] += (record,)
-    return found
-
-
-def _step_line(
-    t: int, records: Sequence[Recorded], failed: Sequence[Failed], absent: Sequence[AgentId]
-) -> Line:
-    line: Line = {"kind": "step", "t": t, "observations": [r.to_json() for r in records]}
-    if failed:
-        line["failed"] = [failure.to_json() for failure in failed]
-    return {**line, **_absent(absent)}
-
-
-def _absent(agents: Sequence[AgentId]) -> Line:
-    return {"absent": list(agents)} if agents else {}
 
 
 def _others(chosen: Sequence[AgentId], agents: Sequence[AgentId]) -> list[AgentId]:

@@ -91,9 +91,12 @@ class Keeper:
                 f"resumed in another environment ({', '.join(changed)} differ): results may "
                 "differ in their last digits from an uninterrupted run's"
             )
+        scenario = build_scenario(job.simulation.spec)
         job.folder.update_manifest(
             status="running",
             backend=self._backend,
+            agents=scenario.agents,
+            direction=scenario.direction,
             started=manifest.get("started", now()),
             environment=here,
             warnings=warnings,
@@ -118,11 +121,13 @@ class Keeper:
         self._running.remove(job)
         self._listener.finished(job)
 
-    def stopped(self, status: str, reason: str) -> None:
+    def stopped(self, status: str, reason: str, traceback: str = "") -> None:
         """Note why the jobs that were running stopped, if the disk still takes it."""
         for job in self._running:
             with suppress(RunFolderError):
-                job.folder.update_manifest(status=status, ended=now(), reason=reason)
+                job.folder.update_manifest(
+                    status=status, ended=now(), reason=reason, traceback=traceback
+                )
 
 
 def now() -> str:

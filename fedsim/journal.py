@@ -120,6 +120,21 @@ class Failed:
 Line = dict[str, Any]
 
 
+def step_line(
+    t: int, records: Sequence[Recorded], failed: Sequence[Failed], absent: Sequence[AgentId]
+) -> Line:
+    """Return the line of a step: who evaluated what, what failed, and who was absent."""
+    line: Line = {"kind": "step", "t": t, "observations": [r.to_json() for r in records]}
+    if failed:
+        line["failed"] = [failure.to_json() for failure in failed]
+    return {**line, **absent_entry(absent)}
+
+
+def absent_entry(agents: Sequence[AgentId]) -> Line:
+    """Return what a line says of absent agents: nothing if there are none."""
+    return {"absent": list(agents)} if agents else {}
+
+
 def encode(line: Mapping[str, Any]) -> bytes:
     """Return a journal line: compact JSON with shortest exact floats and a newline."""
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
@@ -184,7 +199,7 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
     writer = LineWriter(path, sync=True)
     if writer.empty:
         writer.append({**HEADER, "run": fingerprint})
-    elif _header(path).get("run") != fingerprint:
+    elif journal_run(path) != fingerprint:
         writer.close()
         raise RunFolderError(
             f"{path}: belongs to other settings than config.yaml beside it: what was recorded "
@@ -193,10 +208,11 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
     return writer
 
 
-def _header(path: Path) -> Line:
+def journal_run(path: Path) -> str:
+    """Return the fingerprint of the run that a journal belongs to; empty if it is torn."""
     with path.open("rb") as file:
-        header: Line = json.loads(file.readline())
-    return header
+        raw = file.readline()
+    return str(json.loads(raw).get("run", "")) if raw.endswith(b"\n") else ""
 
 
 def read_journal(path: Path) -> Iterator[Line]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def evaluate(
     index: int,
     where: str,
     retries: int = 0,
+    watched: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Evaluation:
     """Call an objective until it succeeds.
 
@@ -32,17 +34,24 @@ def evaluate(
         index: position among the step's proposals.
         where: agent, round and point, for errors.
         retries: how often to call it again after a failure.
+        watched: makes the context that each try runs in: it may end it at its deadline.
 
     Raises:
         ObjectiveError: if at last it raises, or returns anything but a finite number or an
             ``Evaluation`` of finite numbers.
     """
-    for _ in range(retries):
+    for left in reversed(range(retries + 1)):
         try:
-            return call_once(objective, point, key("objective", index), where)
-        except ObjectiveError:
-            continue
-    return call_once(objective, point, key("objective", index), where)
+            with watched():
+                return call_once(objective, point, key("objective", index), where)
+        except ObjectiveError as error:
+            if left:
+                continue
+            if not retries:
+                raise
+            summary = f"{error.summary} (tried {retries + 1} times)"
+            raise ObjectiveError(summary, error.user_traceback, error.reason) from None
+    raise AssertionError("the last try returns or raises")
 
 
 def call_once(

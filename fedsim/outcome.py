@@ -82,7 +82,8 @@ def _optima(scenario: Scenario) -> Array | None:
 def _round_table(observed: pd.DataFrame, rounds: int, scenario: Scenario) -> pd.DataFrame:
     """Return one row per round, those in which nobody observed anything included.
 
-    Means are over the agents that have observed something by then; without any they are NaN.
+    Means are over the ``agents`` that have observed something by then: where some come late or
+    never, means of different rounds or runs are of different agents. Without any they are NaN.
     """
     maximize = scenario.direction == "maximize"
     best = _best_so_far(observed, "y", rounds, maximize=maximize)
@@ -91,6 +92,7 @@ def _round_table(observed: pd.DataFrame, rounds: int, scenario: Scenario) -> pd.
             "round": best.index,
             "mean_best": best.mean(axis=1),
             "best": best.max(axis=1) if maximize else best.min(axis=1),
+            "agents": best.notna().sum(axis=1),
         }
     )
     if "regret" in observed:
@@ -98,8 +100,9 @@ def _round_table(observed: pd.DataFrame, rounds: int, scenario: Scenario) -> pd.
         table["mean_simple_regret"] = simple.mean(axis=1)
         table["best_simple_regret"] = simple.min(axis=1)
         table["mean_regret"] = observed.groupby("round")["regret"].mean()
-        queries = table["mean_regret"].where(table["round"] > 0, 0.0)
-        table["mean_cumulative_regret"] = queries.fillna(0.0).cumsum()
+        # An agent that was absent at first makes its initial design later: no query, either.
+        queries = observed[observed["step"] > 0].groupby("round")["regret"].mean()
+        table["mean_cumulative_regret"] = queries.reindex(table["round"]).fillna(0.0).cumsum()
     return table.reset_index(drop=True)
 
 
@@ -176,6 +179,8 @@ def _outcome(
         "direction": scenario.direction,
         "best": _number(last["best_simple_regret" if regret else "best"]),
         "mean": _number(last["mean_simple_regret" if regret else "mean_best"]),
+        "agents": scenario.agents,
+        "agents_with_values": int(last["agents"]),
         "evaluations": len(observed),
         "evaluations_per_second": timings.evaluations_per_second(len(observed)),
         "epsilon": epsilons(events, delta),

@@ -66,16 +66,17 @@ def choose_backend(prepared: Prepared, needs: Needs) -> tuple[str, str]:
         ResourceError: if the plan cannot fit.
     """
     config = prepared.config
-    scenario = prepared.scenario()
-    work = scenario.agents * sum(c.rounds * len(c.seeds) for c in prepared.curves.values())
+    curves = prepared.curves.values()
+    agents = [build_scenario(prepared.spec(c, c.seeds[0])).agents for c in curves]
+    work = sum(n * c.rounds * len(c.seeds) for n, c in zip(agents, curves, strict=True))
     tasks = any(need is not None for need in needs.values())
     wants_ray = tasks or config.address is not None or config.agents_per_actor != "auto"
     backend = config.backend
     if backend == "auto":
         backend = "ray" if wants_ray or work >= WORTH_RAY else "serial"
     if backend == "serial":
-        return backend, f"{scenario.agents} agents in this process, one after another"
+        return backend, f"{max(agents)} agents in this process, one after another"
     from fedsim.actors.launch import plan_for
 
     jobs = sum(len(curve.seeds) for curve in prepared.curves.values())
-    return backend, plan_for(scenario.agents, jobs, config, list(needs.values())).describe()
+    return backend, plan_for(max(agents), jobs, config, list(needs.values())).describe()

@@ -12,13 +12,12 @@ from fedsim.config import (
     Config,
     RetryConfig,
     apply_overrides,
-    expand_variants,
     parse_config,
     read_config,
 )
-from fedsim.datasets import named_folder
-from fedsim.errors import ConfigError
+from fedsim.datasets import existing_folder
 from fedsim.protocol import Scenario
+from fedsim.variants import expand_variants
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,6 @@ def prepare(
     import_from = str(Path.cwd())
     raw = apply_overrides(read_config(source), overrides)
     config = parse_config(raw, import_from)
-    folder = named_folder(data_dir)
-    if folder is not None and not folder.is_dir():
-        raise ConfigError(f"--data: expected the folder where data sets lie, got {folder}")
+    folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)
     return Prepared(config, expand_variants(config, import_from), import_from, data)

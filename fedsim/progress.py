@@ -73,6 +73,7 @@ class Recorder:
         """Take note of one event of the fleet."""
         if kind == "step":
             self._note(details["records"])
+            self.earlier += len(details["records"]) if details["replayed"] else 0
             self._note_failures(t, details["failed"])
             self.progress = replace(self.progress, present=details["agents"])
         elif kind == "call":

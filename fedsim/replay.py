@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedsim.errors import RunFolderError
@@ -46,6 +47,20 @@ class Position:
             )
         self.lines += 1
         return line
+
+
+def recorded_by_agent(line: Line, agents: Sequence[AgentId]) -> dict[AgentId, tuple[Recorded, ...]]:
+    """Return a recorded step's observations of each agent that took part.
+
+    Raises:
+        RunFolderError: if somebody else did.
+    """
+    found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
+    for record in map(Recorded.from_json, line["observations"]):
+        if record.agent not in found:
+            raise RunFolderError(f"journal: agent {record.agent} took no part in round {line['t']}")
+        found[record.agent] += (record,)
+    return found
 
 
 def find_position(

@@ -29,7 +29,10 @@ class Resources:
     def __post_init__(self) -> None:
         for name in ("cpus", "gpus", "memory_megabytes"):
             value = getattr(self, name)
-            require(0 <= value < math.inf, f"resources.{name}", "a number of at least 0", value)
+            valid = value == 0 or 1e-4 <= value < math.inf
+            require(valid, f"resources.{name}", "0, or a number of at least 0.0001", value)
+        whole = self.gpus <= 1 or self.gpus == int(self.gpus)
+        require(whole, "resources.gpus", "a whole number, or a fraction of one", self.gpus)
 
     def describe(self) -> str:
         """Return the needs in words."""

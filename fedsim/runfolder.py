@@ -193,6 +193,11 @@ class RunFolder:
         return locked(self.path, wait_seconds=30.0)
 
 
+def run_folder_of(seed: Path) -> Path:
+    """Return the run folder that the folder of one seed is in."""
+    return seed.parent if (seed.parent / "origin.yaml").exists() else seed.parent.parent
+
+
 @contextmanager
 def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
     """Hold a folder, so that two processes never write to it; released when the process ends.

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.build import build_scenario
-from fedsim.config import Config, delta_of, expand_variants, parse_config
-from fedsim.errors import Interrupted, RunFolderError
+from fedsim.config import Config, delta_of, parse_config
+from fedsim.errors import Interrupted, RunFolderError, UserCodeError
 from fedsim.jobs import Job, Keeper, Listener, Quiet
 from fedsim.preflight import Needs, check, choose_backend
 from fedsim.prepared import Prepared, prepare
@@ -30,6 +30,7 @@ from fedsim.runfolder import (
 )
 from fedsim.serial import run_serial
 from fedsim.simulation import Simulation
+from fedsim.variants import expand_variants
 from fedsim.yamlfile import read_yaml
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
@@ -178,7 +179,8 @@ def _execute(
         again = f"go on with: fedsim resume {shlex.quote(str(folder))}"
         raise Interrupted(f"{why}; {again}") from None
     except BaseException as error:
-        keeper.stopped("failed", str(error) or type(error).__name__)
+        traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
+        keeper.stopped("failed", str(error) or type(error).__name__, traceback)
         raise
 
 

@@ -60,7 +60,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         folder = RunFolder(self.simulation.folder)
         try:
-            log = EvaluationLog(folder.evaluations)
+            log = EvaluationLog(folder.evaluations, self.simulation.spec.fingerprint)
             with folder.locked(), closing(log), threadpool_limits(limits=1):
                 group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
                 group.prepare(0)

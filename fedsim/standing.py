@@ -5,27 +5,22 @@ Nothing is written there, and what the run is writing at the moment may be half-
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fedsim.analysis import SeedRun
-from fedsim.build import build_scenario
 from fedsim.config import Config, delta_of
-from fedsim.errors import FedsimError
-from fedsim.journal import Line, read_journal
-from fedsim.prepared import Prepared
+from fedsim.evaluationlog import kept_evaluations
+from fedsim.journal import Line, journal_run, read_journal
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss
 from fedsim.privacy.ledger import Ledger
 from fedsim.progress import Progress
-from fedsim.protocol import AgentId, Scenario
-from fedsim.runfolder import RunFolder, is_locked
+from fedsim.protocol import AgentId
+from fedsim.runfolder import RunFolder, is_locked, run_folder_of
 from fedsim.schema import validate
 from fedsim.timings import read_timings
-from fedsim.yamlfile import read_yaml
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,7 @@ class Standing:
         state: ``running``; ``waiting``, if its turn or its tables come next; ``interrupted`` or
             ``failed``; ``stopped``, if it was killed, so that nothing says why; or ``not started``.
         reason: why it failed or was interrupted, or None.
-        direction: of the scenario; None if that cannot be built any more: nothing is ``best`` then.
+        direction: of the scenario; None if it never started: nothing is ``best`` then.
         progress: as its journal tells.
         under_way: evaluations made since its last journal line.
         privacy: what was spent, by the accountant of the configuration; None if nothing.
@@ -84,54 +79,32 @@ class Standing:
 
 
 def standings(runs: Sequence[SeedRun]) -> list[Standing]:
-    """Return where unfinished runs stand; the seeds of one variant share a scenario.
+    """Return where unfinished runs stand.
 
     Raises:
         RunFolderError: if a configuration or a journal is damaged.
     """
-    scenarios: dict[str, Scenario | None] = {}
-    found = []
-    for run in runs:
-        config = validate(Config, run.folder.config(), "")
-        if run.variant not in scenarios:
-            scenarios[run.variant] = _scenario(run, config)
-        found.append(_standing(run, config, scenarios[run.variant]))
-    return found
+    return [_standing(run) for run in runs]
 
 
-def run_folder_of(seed: Path) -> Path:
-    """Return the run folder that the folder of one seed is in."""
-    return seed.parent if (seed.parent / "origin.yaml").exists() else seed.parent.parent
-
-
-def _scenario(run: SeedRun, config: Config) -> Scenario | None:
-    """Return the scenario of a run, or None if its code or its data are gone."""
-    try:
-        origin = read_yaml(run_folder_of(run.folder.path) / "origin.yaml")
-        prepared = Prepared(config, {}, origin["import_from"], origin["data_dir"])
-        return build_scenario(prepared.spec(config, run.seed))
-    except FedsimError:
-        return None
-
-
-def _standing(run: SeedRun, config: Config, scenario: Scenario | None) -> Standing:
-    folder = run.folder
-    minimize = scenario is not None and scenario.direction == "minimize"
-    tally = _Tally(min if minimize else max)
+def _standing(run: SeedRun) -> Standing:
+    folder, manifest = run.folder, run.folder.manifest()
+    config = validate(Config, folder.config(), "")
+    direction = manifest.get("direction")
+    tally = _Tally(min if direction == "minimize" else max)
     if folder.journal.exists():
         for line in read_journal(folder.journal):
             tally.add(line)
     timings = read_timings(folder.timings)
-    values = list(tally.best.values()) if scenario is not None and tally.best else [math.nan]
+    values = list(tally.best.values()) if direction and tally.best else [math.nan]
     rate = timings.evaluations_per_second(tally.evaluations)
-    agents = len(tally.seen) if scenario is None else scenario.agents
     progress = Progress(
         round=tally.round,
         rounds=config.rounds,
         mean_best=sum(values) / len(values),
         best=tally.better(values),
         spent=Ledger.from_events(tally.events),
-        agents=agents,
+        agents=manifest.get("agents", len(tally.seen)),
         present=len(tally.present),
         evaluations=tally.evaluations,
         failed=tally.failed,
@@ -141,10 +114,10 @@ def _standing(run: SeedRun, config: Config, scenario: Scenario | None) -> Standi
     stays = state in ("interrupted", "failed")  # else the reason is that of an earlier stop
     return Standing(
         state=state,
-        reason=folder.manifest().get("reason") if stays else None,
-        direction=None if scenario is None else scenario.direction,
+        reason=manifest.get("reason") if stays else None,
+        direction=direction,
         progress=progress,
-        under_way=_under_way(folder, tally.lines),
+        under_way=len(kept_evaluations(folder.evaluations, _run(folder), tally.lines) or ()),
         privacy=_privacy(progress, config),
         seconds_left=timings.seconds_left(config.rounds - max(0, tally.round)),
     )
@@ -190,13 +163,9 @@ def _state(run: SeedRun) -> str:
     return "stopped" if run.status == "running" else run.status
 
 
-def _under_way(folder: RunFolder, lines: int) -> int:
-    """Count the evaluations kept for the call after ``lines`` journal lines."""
-    try:
-        header, *rows = folder.evaluations.read_bytes().split(b"\n")[:-1]
-        return len(rows) if json.loads(header) == {"settled": lines} else 0
-    except (OSError, ValueError):
-        return 0
+def _run(folder: RunFolder) -> str:
+    """Return the fingerprint that the journal's header has, or an empty text."""
+    return journal_run(folder.journal) if folder.journal.exists() else ""
 
 
 def _privacy(progress: Progress, config: Config) -> PrivacyLoss | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,10 +63,12 @@ def read_timings(path: Path) -> Timings:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Yield the whole lines; the last one may be half-written."""
+    """Yield the whole lines; one that is damaged, or half-written, tells nothing."""
     if not path.exists():
         return
     with path.open("rb") as file:
         for raw in file:
-            if raw.endswith(b"\n"):
-                yield json.loads(raw)
+            with suppress(ValueError):
+                line = json.loads(raw)
+                if isinstance(line, dict) and "kind" in line:
+                    yield line

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
@@ -225,12 +226,15 @@ class TestCompare:
         assert b["mean"] == pytest.approx(scores["b [b]"].mean())
         assert b["gain"] == pytest.approx(gains.mean())
         assert b["standard_error"] == pytest.approx(gains.sem())
+        assert b["mean_error"] == pytest.approx(scores["b [b]"].sem())
+        assert b["p_value"] == pytest.approx(ttest_1samp(gains, 0.0).pvalue)
+        assert a["p_value"] is None
 
     def test_the_table(self, fedsim: Command, ran: None) -> None:
         out, _ = fedsim("compare", "runs/small-1", "--baseline", "b [b]")
         assert "mean of rounds 1 to" in out
         assert "better than b [b] by" in out
-        assert out.count("±") == 1
+        assert out.count("±") == 3
 
     def test_mistakes_are_explained(self, fedsim: Command, ran: None) -> None:
         for arguments, message in (

@@ -29,7 +29,7 @@ def compare(
 ) -> None:
     """Compare a run's variants: mean score over rounds, and differences paired on seeds."""
     from fedsim.analysis import load
-    from fedsim.comparison import difference, scores
+    from fedsim.comparison import difference, scores, standard_error
 
     run = load(folder)
     first, last = _bounds(rounds, int(run.rounds["round"].max()))
@@ -42,7 +42,9 @@ def compare(
     for variant in variants:
         column = table[variant].dropna()
         gain = difference(run, table, variant, against)
-        found.append({"variant": variant, "mean": float(column.mean()), **asdict(gain)})
+        mean = float(column.mean()) if len(column) else math.nan
+        own = {"mean": mean, "mean_error": standard_error(column.to_numpy())}
+        found.append({"variant": variant, **own, **asdict(gain)})
     if as_json:
         text = json.dumps({"rounds": [first, last], "baseline": against, "variants": found})
         print(text.replace("NaN", "null"))
@@ -56,13 +58,21 @@ def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:
     for name in ("variant", "seeds", "mean"):
         table.add_column(name, justify="left" if name == "variant" else "right")
     table.add_column(f"better than {escape(baseline)} by", justify="right")
+    table.add_column("p", justify="right")
     for row in found:
-        error = row["standard_error"]
-        gain = "" if row["variant"] == baseline else f"{row['gain']:+.4f}"
-        if gain and math.isfinite(error):
-            gain += f" ± {error:.4f}"
-        table.add_row(escape(row["variant"]), str(row["seeds"]), f"{row['mean']:.4f}", gain)
+        mean = _with_error(row["mean"], row["mean_error"], "")
+        gain, p = "", ""
+        if row["variant"] != baseline:
+            gain = _with_error(row["gain"], row["standard_error"], "+")
+            p = f"{row['p_value']:.2g}" if math.isfinite(row["p_value"]) else ""
+        table.add_row(escape(row["variant"]), str(row["seeds"]), mean, gain, p)
     return table
+
+
+def _with_error(value: float, error: float, sign: str) -> str:
+    if math.isnan(value):
+        return ""
+    return f"{value:{sign}.4f}" + (f" ± {error:.4f}" if math.isfinite(error) else "")
 
 
 def _bounds(text: str | None, last: int) -> tuple[int, int]:

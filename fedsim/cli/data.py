@@ -19,7 +19,14 @@ from rich.table import Table
 from fedsim.catalogue import DATA_SETS, DataFile, DataSet
 from fedsim.cli.consoles import make_console
 from fedsim.cli.running import JsonOption
-from fedsim.datasets import FileStatus, data_folder, find_data_set, inspect, named_folder
+from fedsim.datasets import (
+    FileStatus,
+    data_folder,
+    existing_folder,
+    find_data_set,
+    inspect,
+    named_folder,
+)
 from fedsim.errors import ConfigError, MissingDataError
 
 DataOption = Annotated[
@@ -46,10 +53,7 @@ def data_command(
 @data_app.command("list")
 def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List every data set with licence, size, origin and whether it is here."""
-    named = named_folder(data)
-    if named is not None and not named.is_dir():
-        raise ConfigError(f"--data: expected the folder where data sets lie, got {named}")
-    folder = data_folder(named)
+    folder = data_folder(existing_folder(data))
     sets = [_record(data_set, folder) for data_set in DATA_SETS.values()]
     if as_json:
         print(json.dumps({"folder": str(folder), "data_sets": sets}))

@@ -192,7 +192,7 @@ def _rate(per_second: float) -> str:
 
 
 def closing_table(summaries: Sequence[dict[str, Any]]) -> Group:
-    """Return the table of outcomes, and a line for each seed of which evaluations failed.
+    """Return the table of outcomes, and a line for each seed with failures or without values.
 
     The table has one row per variant, with means and standard errors over seeds.
     """
@@ -215,7 +215,9 @@ def closing_table(summaries: Sequence[dict[str, Any]]) -> Group:
     for variant in dict.fromkeys(s["variant"] for s in summaries):
         own = [s for s in summaries if s["variant"] == variant]
         table.add_row(*_row(own, private, failures))
-    return Group(table, *(_failures(s) for s in summaries if s.get("evaluations_failed")))
+    warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]
+    warnings += [_without_values(s) for s in summaries if _left_out(s)]
+    return Group(table, *warnings)
 
 
 def _row(seeds: Sequence[dict[str, Any]], private: bool, failures: bool) -> list[str]:
@@ -243,6 +245,16 @@ def _failures(summary: dict[str, Any]) -> Text:
     words += "evaluations failed and were skipped"
     first = summary["first_failure"]
     return Text(f"{words}; the first: {first}" if first else words, style="yellow")
+
+
+def _left_out(summary: dict[str, Any]) -> int:
+    return int(summary.get("agents", 0) - summary.get("agents_with_values", 0))
+
+
+def _without_values(summary: dict[str, Any]) -> Text:
+    words = f"{summary['variant']}, seed {summary['seed']}: the mean leaves out "
+    words += f"{_left_out(summary)} of {summary['agents']} agents, who have no value"
+    return Text(words, style="yellow")
 
 
 def _mean_and_error(values: Sequence[float]) -> str:

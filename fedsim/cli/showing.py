@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +67,8 @@ def show(
     for one, standing in found.items():
         console.print(_sentence(one, standing), markup=False, soft_wrap=True)
     if found and not any(standing.state in ("running", "waiting") for standing in found.values()):
-        console.print(f"go on with: fedsim resume {run.folder}", markup=False, soft_wrap=True)
+        again = f"go on with: fedsim resume {shlex.quote(str(run.folder))}"
+        console.print(again, markup=False, soft_wrap=True)
     private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
     if private:
         console.print(privacy_sentence(private), soft_wrap=True)
@@ -83,8 +85,8 @@ def _sentence(one: SeedRun, standing: Standing) -> str:
         f"{max(0, progress.round)} of {progress.rounds} rounds",
         progress_note(progress, told) if progress.round >= 0 else "",
         f"{progress.evaluations} evaluations" if progress.evaluations else "",
-        f"{standing.under_way} more under way" if standing.under_way else "",
-        "" if left is None else f"about {duration(left)} left",
+        f"{standing.under_way} more done of the next step" if standing.under_way else "",
+        f"about {duration(left)} left" if left is not None and standing.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
     return f"{text}: {standing.reason}" if standing.reason else text

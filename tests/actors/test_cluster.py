@@ -75,7 +75,11 @@ class TestExistingClusters:
         assert ray.get(ray.put(1)) == 1  # the cluster lives on
 
     def test_a_node_with_another_fedsim_is_refused(
-        self, bowl: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        ray_cluster: str,
+        bowl: dict[str, Any],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         there = installed_here()
         monkeypatch.setattr("fedsim.actors.cluster.installed_here", lambda: "0.0 (sources none)")

@@ -7,17 +7,27 @@ import random
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from processes import FEDSIM, HERE, Killer, actors, await_end, write_config
+from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, WorkerCrashedError
 from test_launch import OURS, journal, troubled, undisturbed
 
 import fedsim
+from fedsim.actors.evaluations import Work
+from fedsim.actors.evaluator import TaskEvaluator, _Evaluation, _lost
+from fedsim.build import RunSpec
+from fedsim.config import DeadlinesConfig
 from fedsim.errors import ConfigError, ObjectiveError, ResourceError, RunError
+from fedsim.evaluationlog import EvaluationLog
 from fedsim.journal import read_journal
+from fedsim.protocol import Proposal
 from fedsim.resources import Resources, declared_resources
+from fedsim.space import Parameter, Space
 
 ROUNDS = 6
 
@@ -54,9 +64,11 @@ class TestResources:
         with pytest.raises(ConfigError, match=r"resources: expected fedsim\.resources\.Resources"):
             declared_resources(objective)
 
-    @pytest.mark.parametrize("bad", [{"cpus": -1.0}, {"gpus": float("nan")}])
+    @pytest.mark.parametrize(
+        "bad", [{"cpus": -1.0}, {"gpus": float("nan")}, {"gpus": 1.5}, {"cpus": 1e-5}]
+    )
     def test_ranges(self, bad: dict[str, float]) -> None:
-        with pytest.raises(ConfigError, match=r"resources\.[cg]pus: expected a number of at least"):
+        with pytest.raises(ConfigError, match=r"resources\.[cg]pus: expected"):
             Resources(**bad)
 
     def test_words(self) -> None:
@@ -157,6 +169,15 @@ class TestFailures:
         expected = undisturbed({**config, "resources": None}, tmp_path / "serial")
         assert journal(tmp_path / "run") == expected
 
+    def test_hosts_skip_and_retry_as_one_process_does(
+        self, bowl: dict[str, Any], tmp_path: Path
+    ) -> None:
+        scenario = {**bowl["scenario"], "trouble": "raise"}
+        config = {**bowl, "scenario": scenario, "rounds": 2, "on_error": "skip"}
+        fedsim.run({**config, "backend": "ray"}, out=tmp_path / "run")
+        assert journal(tmp_path / "run") == serial(config, tmp_path / "serial")
+        assert b'"failed":[[1,' in journal(tmp_path / "run")
+
     def test_no_node_has_that_much(self, tasks: dict[str, Any], tmp_path: Path) -> None:
         words = r"needs 1 CPU, 8 GPUs on one node, and none has that \(.*: 1 CPU, [\d.e+]+ MB\)"
         with pytest.raises(ResourceError, match=words) as raised:
@@ -175,6 +196,49 @@ class TestFailures:
 
 
 @pytest.mark.usefixtures("ray_cluster")
+def test_silence_ends_in_numbers(tmp_path: Path) -> None:
+    """Tasks that found no room, or never come back, are not awaited for ever."""
+    deadlines = DeadlinesConfig(evaluation=5.0, start=10.0)
+    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "", retries=1)
+    log = EvaluationLog(tmp_path / "log", "run")
+    space = Space((Parameter("x", 0.0, 1.0),))
+    evaluator = TaskEvaluator(spec, space, [0], deadlines, log, lambda: False)
+    evaluator._needs = [Resources(2)]
+    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
+    pending = {"ref": _Evaluation(work, Proposal(np.zeros(1), ""))}
+    now = time.monotonic()
+    evaluator._check_silence(now - 39.0, pending)  # 2 tries of 5 + 10 seconds, and a start
+    evaluator._check_silence(now - 41.0, {})
+    words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, free are .* of 1 CPU"
+    with pytest.raises(ResourceError, match=words):
+        evaluator._check_silence(now - 41.0, pending)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "follows"),
+    [
+        (NodeDiedError("lost"), 99, None),
+        (WorkerCrashedError(), 2, None),
+        (WorkerCrashedError(), 3, ObjectiveError),
+        (GetTimeoutError("slow"), 2, None),
+        (GetTimeoutError("slow"), 3, RunError),
+    ],
+)
+def test_what_a_lost_task_means(
+    error: RayError, attempts: int, follows: type[RunError] | None
+) -> None:
+    """Only a process that dies again and again is its objective's fault."""
+    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "")
+    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
+    one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
+    if follows is RunError:
+        with pytest.raises(RunError, match="lost an evaluation 3 times"):
+            _lost(one, error)
+    else:
+        assert type(_lost(one, error)) is (follows or type(None))
+
+
+@pytest.mark.usefixtures("ray_cluster")
 def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_path: Path) -> None:
     """A run that stops in the middle of a step goes on after its last evaluation."""
     diary = tmp_path / "diary"
@@ -185,6 +249,7 @@ def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_pa
     kept = (tmp_path / "run" / "seed-0" / "state" / "evaluations.jsonl").read_text()
     done = kept.count('evaluation"')
     assert done >= 1
+    await_end(actors(os.getpid(), "evaluate_point"))  # what was under way is written down
     before = diary.read_text().count("evaluate")
     fedsim.resume(tmp_path / "run")
     again = diary.read_text().count("evaluate") - before
@@ -233,8 +298,10 @@ def test_tasks_and_hosts_are_killed(tasks: dict[str, Any], tmp_path: Path, seed:
     record = tmp_path / "run" / f"seed-{seed}" / "journal.jsonl"
     tasks_killer = TaskKiller(seed)
     hosts_killer = Killer("AgentHost", {record: 1 + seed % ROUNDS})
-    fedsim.run(config, out=tmp_path / "run")
-    tasks_killer.stop()
+    try:
+        fedsim.run(config, out=tmp_path / "run")
+    finally:
+        tasks_killer.stop()
     hosts_killer.check(last=ROUNDS + 1)
     assert tasks_killer.kills >= 2
     alone = {"backend": "serial", "agents_per_actor": "auto", "resources": None}

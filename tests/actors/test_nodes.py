@@ -13,7 +13,7 @@ import sys, threading
 from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
-from processes import await_steps
+from processes import await_steps, steps
 import fedsim
 
 resources, out = eval(sys.argv[1]), Path(sys.argv[2])
@@ -35,6 +35,7 @@ try:
         await_steps(out / "on-ray" / "seed-0" / "journal.jsonl", 4)
         cluster.remove_node(lost)
         alive.append(sum(node["Alive"] for node in ray.nodes()))
+        alive.append(steps(out / "on-ray" / "seed-0" / "journal.jsonl"))
 
     loser = threading.Thread(target=lose_a_node)
     loser.start()
@@ -64,7 +65,9 @@ def test_a_node_is_lost_half_way(tmp_path: Path, resources: str) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines()[-1] == "alive 2"
+    word, alive, steps = run.stdout.split()[-3:]
+    assert (word, alive) == ("alive", "2")
+    assert 4 <= int(steps) < 9  # it came in time
     on_ray, serial = (
         (tmp_path / out / "seed-0" / "journal.jsonl").read_bytes() for out in ("on-ray", "serial")
     )

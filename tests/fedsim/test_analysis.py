@@ -147,7 +147,7 @@ def test_private_variants_are_compared_with_their_noise_only_control(run: Run) -
 
 def test_differences_are_put_into_words() -> None:
     def sentence(gain: float, error: float, seeds: int = 9) -> str:
-        return Difference("m", "noise", gain, error, seeds).sentence()
+        return Difference("m", "noise", gain, error, 0.5, seeds).sentence()
 
     assert "m beats noise: +0.1000 ± 0.0400 (9 paired seeds)" in sentence(0.1, 0.04)
     assert "does NOT beat" in sentence(0.1, 0.06)

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 import fedsim
 from fedsim.availability import check_availability, present
-from fedsim.build import build_method, build_scenario
 from fedsim.cli.main import run_command
 from fedsim.errors import ConfigError, Interrupted
 from fedsim.journal import Line, read_journal
-from fedsim.preflight import check, planned_costs
+from fedsim.preflight import check
 from fedsim.prepared import prepare
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.progress import Progress
@@ -259,16 +258,6 @@ def test_absent_agents_replies_are_missing(
 
 
 class TestPrivacy:
-    def test_planned_costs_are_unchanged(self) -> None:
-        costs = []
-        for value in (1.0, 0.5, [0.1, 0.2, 0.3]):
-            prepared = prepare(small("dp-fts-de", availability=value))
-            (curve,) = prepared.curves.values()
-            spec = prepared.spec(curve, 0)
-            costs.append(planned_costs(build_method(spec, build_scenario(spec))))
-        assert costs[0] == costs[1] == costs[2]
-        assert len(costs[0]) == 2
-
     def test_epsilon_is_unchanged(self, here: Path) -> None:
         variants = {"all": {}, "half": {"availability": 0.5}}
         raw = small("dp-fts-de", rounds=4, variants=variants)

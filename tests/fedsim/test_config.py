@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from fedsim.config import (
-    NOISE_CONTROL,
     Config,
     apply_overrides,
-    expand_variants,
     parse_config,
     parse_seeds,
     read_config,
@@ -18,6 +16,7 @@ from fedsim.config import (
 )
 from fedsim.errors import ConfigError
 from fedsim.registry import METHODS
+from fedsim.variants import NOISE_CONTROL, expand_variants
 from tests.small import small
 
 
@@ -159,7 +158,7 @@ class TestWhatIsWrong:
     )
     def test_is_named(self, changes: dict[Any, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
-            parse({**small(), **changes})
+            curves({**small(), **changes})
 
     def test_a_missing_section(self) -> None:
         raw = small()
@@ -225,4 +224,4 @@ class TestNoiseControl:
 
     def test_where_nothing_is_private_it_is_an_error(self) -> None:
         with pytest.raises(ConfigError, match="noise_control: no variant is private"):
-            parse(small("fts", noise_control=True))
+            curves(small("fts", noise_control=True))

@@ -23,6 +23,8 @@ from tests.small import small
 PROPOSAL = Proposal(np.array([0.25, 1 / 3]), "own")
 RECORD = Recorded(1, 2, 3, (0.25, 1 / 3), 0.1, None, "own")
 
+RUN = "fingerprint"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -31,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 def written(path: Path, *records: Recorded, settled: int = 7) -> bytes:
     """Write a log as a run that was then killed would; return the file's content."""
-    with closing(EvaluationLog(path)) as log:
+    with closing(EvaluationLog(path, RUN)) as log:
         log.begin(settled)
         for record in records:
             log.add(record)
@@ -44,7 +46,7 @@ def reopened(path: Path) -> Iterator[Callable[..., EvaluationLog]]:
     opened = []
 
     def reopen(settled: int = 7) -> EvaluationLog:
-        log = EvaluationLog(path)
+        log = EvaluationLog(path, RUN)
         opened.append(log)
         log.begin(settled)
         return log
@@ -101,7 +103,7 @@ class TestFile:
         assert b"evaluation" not in path.read_bytes()
 
     def test_the_next_call_forgets_and_the_same_does_not(self, path: Path) -> None:
-        with closing(EvaluationLog(path)) as log:
+        with closing(EvaluationLog(path, RUN)) as log:
             log.begin(7)
             log.add(RECORD)
             first = path.read_bytes()
@@ -123,10 +125,15 @@ class TestFile:
             log = reopened()
             assert log.find(1, 2, 3, PROPOSAL) is None
             log.add(other)
-            header_is_whole = cut >= len(lines[0])
-            assert path.read_bytes().startswith(lines[0]), (cut, header_is_whole)
+            assert path.read_bytes().startswith(lines[0]), cut
             found = reopened().find(0, 0, 0, Proposal(np.array([0.5]), "own"))
             assert found == other, cut
+
+    def test_another_runs_evaluations_are_not_taken_up(self, path: Path) -> None:
+        written(path, RECORD)
+        with closing(EvaluationLog(path, "other settings")) as log:
+            log.begin(7)
+            assert log.find(1, 2, 3, PROPOSAL) is None
 
     @pytest.mark.parametrize(
         "damage",
@@ -158,9 +165,9 @@ class TestFile:
     def test_a_file_that_cannot_be_written_is_an_error(self, path: Path, tmp_path: Path) -> None:
         path.mkdir()
         with pytest.raises(RunFolderError, match="cannot be written"):
-            EvaluationLog(path).begin(0)
+            EvaluationLog(path, RUN).begin(0)
         with pytest.raises(RunFolderError, match="cannot be written"):
-            EvaluationLog(tmp_path / "no" / "folder").begin(0)
+            EvaluationLog(tmp_path / "no" / "folder", RUN).begin(0)
 
 
 USERS = """

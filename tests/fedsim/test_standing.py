@@ -109,7 +109,7 @@ def test_a_run_that_runs_and_is_killed(
     text = show(capsys)
     assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best 0." in text
     assert "(pld, δ = 1e-05), 3 agents, 1 failed, " in text
-    assert "8 evaluations, 1 more under way, about 0:00:" in text
+    assert "8 evaluations, 1 more done of the next step, about 0:00:" in text
     assert f"seed 1: waiting, 0 of {ROUNDS} rounds\n" in text
     assert "resume" not in text
 
@@ -183,23 +183,25 @@ def test_a_reason_is_told_of_the_last_stop_only(
         (stopped / "manifest.json").write_text(json.dumps(told), "utf-8")
 
     note("interrupted")
-    assert show(capsys).splitlines()[0].endswith("about 0:00:00 left: stopped by Ctrl-C")
+    assert show(capsys).splitlines()[0].endswith("15 evaluations: stopped by Ctrl-C")
     note("running")  # resumed, and killed
     assert only().reason is None
 
 
-def test_a_scenario_that_is_gone_leaves_the_rest(
+def test_a_scenario_that_is_gone_is_not_missed(
     stopped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """No code that a folder names is run to show it."""
     config = stopped / "config.yaml"
     gone = config.read_text("utf-8").replace("name: synthetic", "name: gone:Gone")
     config.write_text(gone, "utf-8")
     found = only()
-    assert found.direction is None
+    assert found.direction == "maximize"
     assert (found.progress.agents, found.progress.evaluations) == (3, 15)
     assert found.privacy is not None
     (record,) = json.loads(show(capsys, "--json"))["runs"]
-    assert (record["best"], record["mean"], record["round"]) == (None, None, 3)
+    assert record["best"] >= record["mean"]
+    assert record["round"] == 3
 
 
 def test_absent_agents_are_not_among_the_present(here: Path) -> None:
