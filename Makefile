@@ -17,7 +17,7 @@ test: .venv/installed
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n 2
 
 .types: .venv/installed
 	mkdir -p .types/fedsim
