@@ -262,7 +262,11 @@ class Evaluation:
 
 
 class Objective(Protocol):
-    """One agent's black box."""
+    """One agent's black box.
+
+    Optional: ``resources``, a :class:`fedsim.resources.Resources`: it is expensive, and is
+    evaluated as Ray tasks of its own. All objectives of a run have it, or none has.
+    """
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> float | Evaluation:
         """Evaluate ``point`` (in the user's units); all randomness comes from ``rng``."""
