@@ -40,13 +40,10 @@ class SimulationServer:
         """Run, or go on with, one simulation to its end; errors as in ``simulate``."""
         self._progress = Progress()
         folder = RunFolder(simulation.folder)
-        with folder.locked(), closing(self._log(simulation)) as log:
+        log = EvaluationLog(folder.evaluations, simulation.spec.fingerprint)
+        with folder.locked(), closing(log):
             transport = self._transport(simulation, folder, log)
             simulate(simulation, transport, notify=self._note, stopped=self._stop.is_set)
-
-    def _log(self, simulation: Simulation) -> EvaluationLog:
-        folder = RunFolder(simulation.folder)
-        return EvaluationLog(folder.evaluations, simulation.spec.fingerprint)
 
     def _transport(
         self, simulation: Simulation, folder: RunFolder, log: EvaluationLog

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from fedsim.prepared import prepare
+from fedsim.progress import Progress
+from fedsim.runfolder import RunFolder
+from fedsim.serial import run_serial
+from fedsim.simulation import Simulation
 
 
 def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
@@ -19,3 +27,17 @@ def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
         "backend": "serial",
     }
     return {**config, **changes}
+
+
+def make(folder: Path, raw: dict[str, Any]) -> Simulation:
+    """Return a simulation whose folder exists."""
+    prepared = prepare(raw)
+    (curve,) = prepared.curves.values()
+    RunFolder(folder).create({})
+    return Simulation(prepared.spec(curve, 0), folder)
+
+
+def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
+    """Run, or go on with, a simulation in this process; return its journal."""
+    run_serial(simulation, 60.0, notify)
+    return RunFolder(simulation.folder).journal.read_bytes()

@@ -7,7 +7,6 @@ the server and the hosts; ray's own processes are left out.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -22,6 +21,7 @@ import numpy as np
 import fedsim
 import fedsim.config
 from fedsim.scenarios.landmine import Landmine
+from fedsim.timings import read_timings
 from tests.benchmarks import sleeper
 
 ROOT = Path(__file__).parents[2]
@@ -59,14 +59,9 @@ def measure(config: Mapping[str, Any], data: Path | None = None) -> Outcome:
         fedsim.run(config, data_dir=data, out=Path(folder) / "run")
         driver = time.process_time() - start
         path = next((Path(folder) / "run").glob("**/timings.jsonl"))
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-    calls = [line for line in lines if line["kind"] == "call"]
-    rounds = [line for line in lines if line["kind"] == "round"]
-    objective = sum(call["objective_cpu_seconds"] for call in calls)
-    agents = sum(call["agent_cpu_seconds"] for call in calls)
-    server = sum(line["server_cpu_seconds"] for line in rounds)
-    seconds = sum(line["seconds"] for line in rounds if line["t"] > 0)
-    return Outcome(objective, agents + server - objective, driver, seconds)
+        timings = read_timings(path)
+    seconds = sum(seconds for t, seconds in timings.round_seconds if t > 0)
+    return Outcome(timings.objective_seconds, timings.other_seconds, driver, seconds)
 
 
 def landmine(backend: str, score: str) -> dict[str, Any]:

@@ -25,27 +25,13 @@ from fedsim.protocol import Reply
 from fedsim.registry import METHODS
 from fedsim.rng import SERVER, Keys
 from fedsim.runfolder import RunFolder
-from fedsim.serial import run_serial
 from fedsim.simulation import Simulation
 from fedsim.yamlfile import format_yaml
-from tests.small import small
+from tests.small import make, run, small
 
 ALL = tuple(range(100))
 FLEET: Any = None  # the mechanisms do not use it
 agents_lists = st.lists(st.integers(0, 99), unique=True).map(sorted)
-
-
-def make(folder: Path, raw: dict[str, Any]) -> Simulation:
-    """Return a simulation whose folder exists."""
-    prepared = prepare(raw)
-    (curve,) = prepared.curves.values()
-    RunFolder(folder).create({})
-    return Simulation(prepared.spec(curve, 0), folder)
-
-
-def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
-    run_serial(simulation, 60.0, notify)
-    return RunFolder(simulation.folder).journal.read_bytes()
 
 
 def steps(simulation: Simulation) -> list[Line]:

@@ -13,12 +13,9 @@ import pytest
 from fedsim.errors import ObjectiveError, RunFolderError
 from fedsim.evaluationlog import EvaluationLog
 from fedsim.journal import Recorded, read_journal
-from fedsim.prepared import prepare
 from fedsim.protocol import Proposal
 from fedsim.runfolder import RunFolder
-from fedsim.serial import run_serial
-from fedsim.simulation import Simulation
-from tests.small import small
+from tests.small import make, run, small
 
 PROPOSAL = Proposal(np.array([0.25, 1 / 3]), "own")
 RECORD = Recorded(1, 2, 3, (0.25, 1 / 3), 0.1, None, "own")
@@ -199,18 +196,6 @@ USERS = """
             fleet.step(t, None)
             return {}
 """
-
-
-def make(folder: Path, raw: dict[str, Any]) -> Simulation:
-    prepared = prepare(raw)
-    (curve,) = prepared.curves.values()
-    RunFolder(folder).create({})
-    return Simulation(prepared.spec(curve, 0), folder)
-
-
-def run(simulation: Simulation) -> bytes:
-    run_serial(simulation, 60.0, lambda progress: None)
-    return RunFolder(simulation.folder).journal.read_bytes()
 
 
 def calls() -> list[str]:

@@ -21,10 +21,9 @@ from fedsim.progress import Progress
 from fedsim.registry import METHODS
 from fedsim.rng import Keys
 from fedsim.runfolder import RunFolder
-from fedsim.serial import run_serial
 from fedsim.simulation import Simulation
 from fedsim.yamlfile import format_yaml
-from tests.small import small
+from tests.small import make, run, small
 
 USERS = """
     import os
@@ -55,19 +54,6 @@ def config(module: Module, trouble: str, method: str = "random-search", **change
     raw = small(method, **changes)
     raw["scenario"] = {"name": f"{module(USERS.format(trouble=trouble))}:Mine"}
     return raw
-
-
-def make(folder: Path, raw: dict[str, Any]) -> Simulation:
-    """Return a simulation whose folder exists."""
-    prepared = prepare(raw)
-    (curve,) = prepared.curves.values()
-    RunFolder(folder).create({})
-    return Simulation(prepared.spec(curve, 0), folder)
-
-
-def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
-    run_serial(simulation, 60.0, notify)
-    return RunFolder(simulation.folder).journal.read_bytes()
 
 
 def steps(folder: Path) -> list[Line]:
