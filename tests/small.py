@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,3 +42,18 @@ def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: N
     """Run, or go on with, a simulation in this process; return its journal."""
     run_serial(simulation, 60.0, notify)
     return RunFolder(simulation.folder).journal.read_bytes()
+
+
+def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:
+    """Wait until a file, which may come and go meanwhile, has so many whole lines."""
+    deadline = time.monotonic() + seconds
+    while (found := _lines(path)) != count:
+        assert time.monotonic() < deadline, f"{path}: {found} of {count} lines"
+        time.sleep(0.02)
+
+
+def _lines(path: Path) -> int:
+    try:
+        return path.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +18,7 @@ from fedsim.cli.main import run_command
 from fedsim.journal import read_journal
 from fedsim.runfolder import RunFolder
 from fedsim.yamlfile import format_yaml
-from tests.small import small
+from tests.small import await_lines, small
 
 Module = Callable[[str], str]
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
@@ -292,25 +291,16 @@ class TestDisk:
         assert resumed("blocked") == expected
 
 
-def started(journal: Path, lines: int) -> None:
-    """Wait until a journal has so many lines, for half a minute at most."""
-    for _ in range(600):
-        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
-            return
-        time.sleep(0.05)
-    pytest.fail("the run did not start")
-
-
 class TestKilled:
     def test_ctrl_c_says_how_to_go_on(
         self, fedsim: Callable[..., Outcome], user_module: Module
     ) -> None:
-        write(users_config(user_module, "time.sleep(2)"))
+        write(users_config(user_module, "time.sleep(60)"))
         command = [*COMMAND, "run", "run.yaml", "--out", "my run"]
         with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
-            started(Path("my run/seed-0/journal.jsonl"), 3)
+            await_lines(Path("my run/seed-0/journal.jsonl"), 3)
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=180)
         assert process.returncode == 130
         assert "stopped by Ctrl-C; go on with: fedsim resume 'my run'" in " ".join(err.split())
         assert "Traceback" not in err
@@ -322,7 +312,7 @@ class TestKilled:
     def test_kill_9(self, fedsim: Callable[..., Outcome], user_module: Module) -> None:
         write(users_config(user_module, "time.sleep(60)"))
         with subprocess.Popen([*COMMAND, "run", "run.yaml"], stdout=-1, stderr=-1) as process:
-            started(Path("runs/small-1/seed-0/journal.jsonl"), 3)
+            await_lines(Path("runs/small-1/seed-0/journal.jsonl"), 3)
             busy = fedsim("resume", "runs/small-1")
             assert (busy.code, "another process is running" in busy.err) == (2, True)
             process.kill()

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from fedsim.cli.main import run_command
 from fedsim.runfolder import locked
 from fedsim.standing import Standing, standings
 from fedsim.yamlfile import format_yaml
-from tests.small import small
+from tests.small import await_lines, small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
 ROUNDS = 6
@@ -73,16 +72,8 @@ def waiting(here: Path, user_module: Callable[[str], str]) -> Iterator[subproces
     command = [*COMMAND, "run", "run.yaml"]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(command, stdout=-1, stderr=-1, env=environment) as process:
-        kept = Path("runs/small-1/seed-0/state/evaluations.jsonl")
-        journal = Path("runs/small-1/seed-0/journal.jsonl")
-        deadline = time.monotonic() + 60
-        while not (
-            journal.exists()
-            and journal.read_bytes().count(b"\n") == 5  # header, two rounds and their releases
-            and kept.read_bytes().count(b"\n") == 2
-        ):
-            assert time.monotonic() < deadline, "the run did not get there"
-            time.sleep(0.02)
+        await_lines(Path("runs/small-1/seed-0/journal.jsonl"), 5)  # header, two rounds, releases
+        await_lines(Path("runs/small-1/seed-0/state/evaluations.jsonl"), 2)
         yield process
         process.kill()
 
