@@ -78,6 +78,9 @@ def _start(workers: int) -> None:
                 "worker_maximum_startup_concurrency": workers,
                 # and between two rounds it would end the processes that evaluate.
                 "num_workers_soft_limit": workers,
+                # Nobody reads this cluster's metrics and task events, which cost every process.
+                "enable_metrics_collection": False,
+                "task_events_report_interval_ms": 0,
             },
         )
     except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:

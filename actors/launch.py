@@ -25,7 +25,10 @@ from fedsim.progress import Progress
 from fedsim.resources import Resources
 from fedsim.runfolder import run_folder_of
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.5
+"""How often servers are asked for their progress, which costs every process; a job's end does not
+wait for it."""
+
 GRACE_SECONDS = 5.0
 """How long servers may take to close what they are writing, once a run is stopped."""
 
@@ -169,7 +172,7 @@ def _report(slot: _Slot, watch: Watch, wait_seconds: float = 0.0) -> None:
     answer, slot.asked = slot.asked, slot.server.progress.remote()
     slot.heard = time.monotonic()
     try:
-        watch.progress(slot.job, ray.get(answer, timeout=POLL_SECONDS))
+        watch.progress(slot.job, ray.get(answer, timeout=GRACE_SECONDS))
     except RayError:
         return  # a dead server shows in its run
 

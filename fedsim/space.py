@@ -118,9 +118,12 @@ class Box:
 
     def clip(self, U: Array) -> Array:
         """Return ``U`` moved into the box; a half-open border gives the largest number below it."""
-        upper = np.asarray(self.upper)
-        largest = np.where(upper >= 1.0, upper, np.nextafter(upper, -np.inf))
-        return np.clip(U, self.lower, largest)
+        return np.clip(U, self.lower, self.highest)
+
+    @property
+    def highest(self) -> tuple[float, ...]:
+        """The largest coordinates inside."""
+        return tuple(u if u >= 1.0 else math.nextafter(u, -math.inf) for u in self.upper)
 
 
 @dataclass(frozen=True)

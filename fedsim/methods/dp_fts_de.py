@@ -33,6 +33,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
@@ -186,6 +188,7 @@ class _FederatedAgent:
         self._box = box
         self._initial_points = initial_points
         self._own_probability = own_probability
+        self._features = work.features.matrix(model.inputs)
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         if step == 0:  # lines 1-2
@@ -198,12 +201,16 @@ class _FederatedAgent:
 
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)
+        # One row at a time: the last digits must not depend on how many come together.
+        rows = (self._work.features.matrix(o.u[None]) for o in observations)
+        self._features = np.vstack([self._features, *rows])
 
     def reply(self, request: Request, rng: Keys) -> Payload:
         if request.kind != POSTERIOR_MESSAGE.kind:
             raise RunError(f"DP-FTS-DE: agents do not know the request {request.kind!r}")
-        inputs, outputs = self._model.inputs, self._model.outputs
-        return {"vector": self._work.message(inputs, outputs, rng("posterior-message"))}  # line 10
+        generator = rng("posterior-message")
+        vector = self._work.message(self._features, self._model.outputs, generator)  # line 10
+        return {"vector": vector}
 
 
 class _FederatedServer:

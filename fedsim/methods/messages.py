@@ -83,12 +83,16 @@ class FederatedWork:
         self._surrogate = surrogate
         self._maximisers = Memo(4)
 
-    def message(self, inputs: Array, outputs: Array, generator: np.random.Generator) -> Array:
-        """Return an agent's vector omega_n,t, shape (M,); Eq. (2)."""
+    def message(self, features: Array, outputs: Array, generator: np.random.Generator) -> Array:
+        """Return an agent's vector omega_n,t, shape (M,); Eq. (2).
+
+        Args:
+            features: of its inputs, shape (n, M).
+            outputs: observed there, shape (n,).
+            generator: consumed by a sample.
+        """
         centred = outputs - self.settings.center
-        posterior = linear_posterior(
-            self.features.matrix(inputs), centred, self.settings.noise_variance
-        )
+        posterior = linear_posterior(features, centred, self.settings.noise_variance)
         return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
 
     def maximiser(self, vectors: Array, keys: Keys) -> Array:

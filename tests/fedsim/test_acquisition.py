@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import fmin_l_bfgs_b
 
 from fedsim.acquisition import (
     Piece,
@@ -105,6 +106,44 @@ def test_few_starts_find_what_a_dense_search_finds() -> None:
         grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
         found += value >= function.values(grid).max() - 1e-3
     assert found >= 18
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 10])
+@pytest.mark.parametrize("family", ["squared_exponential", "matern52"])
+def test_a_start_ends_where_nothing_is_left_to_gain(dimension: int, family: str) -> None:
+    # On 10 random functions, going on with a tight L-BFGS-B gains less than 1e-3 of the spread.
+    space = Space(tuple(Parameter(f"x{i}", 0.0, 1.0) for i in range(dimension)))
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        kernel = Kernel(family, (0.3,), 1.0)  # type: ignore[arg-type]
+        features = draw_features(kernel, dimension, 200, rng)
+        function = FeatureFunction(features, rng.standard_normal(200))
+        candidates = draw_candidates(space, 400, rng)
+        u, value = maximize([Piece(whole_cube(dimension), function)], candidates, starts=1)
+
+        def objective(u: Array, function: FeatureFunction = function) -> tuple[float, Array]:
+            values, gradients = function.values_and_gradients(u[None])
+            return -float(values[0]), -gradients[0]
+
+        _, further, _ = fmin_l_bfgs_b(objective, u, bounds=[(0, 1)] * dimension, factr=10)
+        assert -further - value < 1e-3 * np.ptp(function.values(candidates))
+
+
+def test_a_saddle_is_left_uphill() -> None:
+    class Saddle:
+        """cos(3 pi a) / 10 - (b - 1/2)^2: exactly at a = 1/3 the gradient along a is 0."""
+
+        def values(self, U: Array) -> Array:
+            return np.cos(3 * np.pi * U[:, 0]) / 10 - np.square(U[:, 1] - 0.5)
+
+        def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
+            by_a = -0.3 * np.pi * np.sin(3 * np.pi * U[:, 0])
+            return self.values(U), np.stack([by_a, 1.0 - 2.0 * U[:, 1]], axis=1)
+
+    start = np.array([[1 / 3 + 0.02, 0.1]])
+    u, value = maximize([Piece(whole_cube(2), Saddle())], start, starts=1)
+    assert value > 0.0  # a = 1/3 has -0.1
+    np.testing.assert_allclose(u, [2 / 3, 0.5], atol=2e-2)
 
 
 def test_grid_gives_the_exact_best_and_the_first_of_equals() -> None:

@@ -118,7 +118,8 @@ def test_a_samples_norm_is_prior_noise_and_a_means_is_small() -> None:
     for kind in ("sample", "mean"):
         settings = MessageSettings(kind, 0.5, 100, length_scale=0.1)  # type: ignore[arg-type]
         federated = FederatedWork(Context(SQUARE, 10, 5, 0), settings, 1, SURROGATE)
-        vector = federated.message(inputs, outputs, np.random.default_rng(0))
+        features = federated.features.matrix(inputs)
+        vector = federated.message(features, outputs, np.random.default_rng(0))
         norms[kind] = np.linalg.norm(vector)
     assert 7 < norms["sample"] < 12  # about sqrt(100)
     assert norms["mean"] < 2
