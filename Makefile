@@ -14,7 +14,7 @@ run: .venv/installed
 	$(BIN)/fedsim run
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest -m slow -n 2

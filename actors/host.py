@@ -78,6 +78,11 @@ class AgentHost:
         with self._group_of(assignment) as group:
             return group.handle(call, tasks)
 
+    def prepare_next(self) -> None:
+        """Let the agents prepare their next step, while the server is at work on their answers."""
+        with self._group_of(None) as group:
+            group.prepare_next()
+
     @contextmanager
     def _group_of(self, assignment: Assignment | None) -> Iterator[AgentGroup]:
         """Give the agents here, built from their history in place of others if need be."""

@@ -157,6 +157,8 @@ class RayTransport:
                 assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
                 share.assigned = True
             pending[getattr(actor, method).remote(call_ref, part.tasks, assignment)] = part
+            if method == "handle" and call.evaluate and call.t < self._spec.rounds:
+                actor.prepare_next.remote()  # begins when the host has answered
         return pending
 
     def _histories(
@@ -220,8 +222,15 @@ class RayTransport:
 
 
 def deal(agents: int, hosts: int) -> list[tuple[AgentId, ...]]:
-    """Return each host's agents: one after another, since neighbours often cost about the same."""
-    return [tuple(range(host, agents, hosts)) for host in range(hosts)]
+    """Return each host's agents, dealt there and back.
+
+    Neighbours often cost about the same, and costs often rise or fall with the number.
+    """
+    hands: list[list[AgentId]] = [[] for _ in range(hosts)]
+    for agent in range(agents):
+        lap, place = divmod(agent, hosts)
+        hands[hosts - 1 - place if lap % 2 else place].append(agent)
+    return [tuple(hand) for hand in hands]
 
 
 def _names(part: Part) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from fedsim.protocol import (
     Method,
     Objective,
     Observation,
+    PreparingAgent,
     Proposal,
     Scenario,
 )
@@ -75,6 +76,8 @@ class AgentGroup:
         self._sign = 1.0 if self._scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._objectives: dict[AgentId, Objective] = {}
+        self._next_steps: dict[AgentId, int] = {}
+        self._seconds_ahead: dict[AgentId, float] = {}
         self.busy: AgentId | None = None
         self.evaluating: Evaluating | None = None
 
@@ -125,7 +128,23 @@ class AgentGroup:
         proposed = self.propose(call, new)
         evaluated = {p.agent: self._evaluate(call, p) for p in proposed}
         answers = [self._settle(call, task) for task in with_evaluations(tasks, evaluated)]
+        if call.evaluate:
+            self._next_steps = {task.agent: task.step + 1 for task in tasks}
         return completed(answers, proposed, evaluated)
+
+    def prepare_next(self) -> None:
+        """Let the agents that took the last step do in advance what they can of their next one.
+
+        Nothing depends on whether this is called: what fails here fails again, and is told, when
+        they propose.
+        """
+        for agent, step in self._next_steps.items():
+            program, start, self.busy = self._program(agent), time.thread_time(), agent
+            if isinstance(program, PreparingAgent):
+                with suppress(Exception):
+                    program.prepare(step, Keys(self._spec.seed, agent, step))
+                self._seconds_ahead[agent] = time.thread_time() - start
+        self._next_steps = {}
 
     def _propose(self, call: Call, task: Task) -> Proposed:
         start, doing, self.busy = time.thread_time(), self._doing(task, call), task.agent
@@ -134,7 +153,8 @@ class AgentGroup:
             keys = Keys(self._spec.seed, task.agent, task.step)
             proposals = program.propose(task.step, call.message, keys)
         points = tuple(self._points(proposals, doing))
-        return Proposed(task.agent, task.step, points, time.thread_time() - start)
+        seconds = time.thread_time() - start + self._seconds_ahead.pop(task.agent, 0.0)
+        return Proposed(task.agent, task.step, points, seconds)
 
     def _settle(self, call: Call, task: Task) -> Answer:
         """Let an agent observe the evaluations of its step, and answer."""

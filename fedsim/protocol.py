@@ -133,6 +133,18 @@ class AgentProgram(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparingAgent(AgentProgram, Protocol):
+    """An agent program that can use the time in which the server is at work."""
+
+    def prepare(self, step: int, rng: Keys) -> None:
+        """Do what :meth:`propose` will need in this step and that no message decides.
+
+        It may be called or not, and must not change what is proposed; ``rng`` is the step's.
+        """
+        ...
+
+
 class Stateful(Protocol):
     """What keeps something between rounds."""
 

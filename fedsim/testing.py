@@ -91,7 +91,8 @@ def check_method(
     """Run a method twice: undisturbed, and with all its programs made anew before every call.
 
     Both must do the same: an agent is a function of its settings, history and messages, a server
-    of its settings and state, and all randomness comes from the keys that they are given.
+    of its settings and state, and all randomness comes from the keys that they are given. Agents
+    that can prepare their steps do so in the first run only.
 
     Args:
         factory: makes the method, e.g. ``lambda context: MyMethod(context, beta=2)``.

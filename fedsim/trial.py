@@ -67,6 +67,8 @@ class _Agents:
             self.group = self.make_group()
             self.group.rebuild(asked, [r for r in self.history if r.agent in asked])
         answers = self.group.handle(call, tasks)
+        if not self.restart:
+            self.group.prepare_next()
         self.log.append(
             (call.t, "message", as_lists(call.message.payload) if call.message else None)
         )

@@ -24,6 +24,9 @@ ROOT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Ray's processes would give way (nice 15) to whatever other tests run beside them, and starve.
+os.environ.update({"RAY_worker_niceness": "0"})
+
 _NUMBERS = itertools.count()
 
 

@@ -16,6 +16,12 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Commands that take minutes are shown whole and tried as a dry run.
 LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy)")
 
+# What makes the others a matter of seconds, by a part of the command; the last of two values holds.
+SMALLER = {
+    "fedsim run": " --set rounds=4",
+    "digits-svm --backend ray": " --set rounds=1 --set method.initial_points=2",
+}
+
 
 def blocks(page: Path, language: str) -> list[str]:
     """Return the fenced blocks of one language."""
@@ -51,20 +57,28 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def smaller(command: str) -> str:
+    return command + "".join(options for part, options in SMALLER.items() if part in command)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(page: Path, readers_folder: Path) -> None:
+@pytest.mark.parametrize("size", ["smaller", pytest.param("as-shown", marks=pytest.mark.slow)])
+def test_commands_run(page: Path, readers_folder: Path, size: str) -> None:
     shown = commands(page)
     for command in shown:
         if command.startswith("pip install"):
             continue  # test_packaging.py builds and reads the wheel
         if command.startswith("make "):
             command = command.replace("make ", "make --dry-run ")
-        elif LONG.search(command):
+        if size == "smaller":
+            command = smaller(command)
+        if LONG.search(command):
             command += " --dry-run"
         done = shell(command, readers_folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     if page.name == "README.md":
         assert {"make run", "make test"} <= set(shown)
+        assert all(any(part in command for command in shown) for part in SMALLER)
         assert (readers_folder / "regret.png").stat().st_size > 10_000
 
 

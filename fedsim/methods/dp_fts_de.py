@@ -194,10 +194,17 @@ class _FederatedAgent:
         if step == 0:  # lines 1-2
             space: Space = self._work.shared.space
             return initial_design(space, self._box, self._initial_points, rng)
-        r = 1.0 - rng("own-or-server").random()  # in (0, 1], so that p_1 = 0 means never; line 4
-        if message is None or r <= self._own_probability(step):
+        if message is None or self._is_own(step, rng):
             return [Proposal(self._model.propose(rng), "own")]  # line 6
         return [Proposal(self._work.maximiser(message.payload["vectors"], rng), "server")]  # line 8
+
+    def prepare(self, step: int, rng: Keys) -> None:
+        if step > 0 and self._is_own(step, rng):
+            self._model.prepare(rng)
+
+    def _is_own(self, step: int, rng: Keys) -> bool:
+        r = 1.0 - rng("own-or-server").random()  # in (0, 1], so that p_1 = 0 means never; line 4
+        return bool(r <= self._own_probability(step))
 
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)

@@ -151,6 +151,7 @@ class LocalModel:
         self._inputs = np.empty((0, shared.space.dimension))
         self._outputs = np.empty(0)
         self._fitted: tuple[int, Hyperparameters] | None = None
+        self._prepared: tuple[Keys, Array] | None = None
 
     @property
     def inputs(self) -> Array:
@@ -164,6 +165,7 @@ class LocalModel:
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Add evaluations to the history."""
+        self._prepared = None
         self._inputs = np.vstack([self._inputs, *(o.u for o in observations)])
         self._outputs = np.append(self._outputs, [o.y for o in observations])
 
@@ -182,6 +184,16 @@ class LocalModel:
             RunError: if the kernel matrix is not positive definite.
             ConfigError: if the space is a grid and the history has points off it.
         """
+        self.prepare(keys)
+        assert self._prepared is not None
+        return self._prepared[1]
+
+    def prepare(self, keys: Keys) -> None:
+        """Find now what :meth:`propose` will return, unless that was done; errors as there."""
+        if self._prepared is None or self._prepared[0] != keys:
+            self._prepared = (keys, self._propose(keys))
+
+    def _propose(self, keys: Keys) -> Array:
         s, space = self._settings, self._shared.space
         current, y = self.hyperparameters(), self.outputs
         mean = self._mean(y)

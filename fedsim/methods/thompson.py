@@ -78,6 +78,10 @@ class _ThompsonAgent:
             return initial_design(self._space, cube, self._initial_points, rng)
         return [Proposal(self._model.propose(rng), "own")]
 
+    def prepare(self, step: int, rng: Keys) -> None:
+        if step > 0:
+            self._model.prepare(rng)
+
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)
 

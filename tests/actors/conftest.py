@@ -34,7 +34,7 @@ def ray_cluster() -> Iterator[str]:
 
 @pytest.fixture
 def bowl(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A small run whose scenario is imported from this folder."""
+    """A small run in two hosts, whose scenario is imported from this folder."""
     monkeypatch.chdir(HERE)
     return {
         "name": "bowl",
@@ -44,3 +44,9 @@ def bowl(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "agents_per_actor": 3,
         "deadlines": {"start": 300.0},
     }
+
+
+@pytest.fixture
+def one_host(bowl: dict[str, Any]) -> dict[str, Any]:
+    """The same where nothing depends on a second host: a process takes seconds to start."""
+    return {**bowl, "agents_per_actor": "auto"}  # a host per CPU, and the tests' cluster has one

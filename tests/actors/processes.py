@@ -85,7 +85,10 @@ def write_config(config: Mapping[str, Any], folder: Path) -> str:
 
 def steps(journal: Path) -> int:
     """Return how many steps a journal holds."""
-    return journal.read_bytes().count(b'{"kind":"step"') if journal.exists() else 0
+    try:
+        return journal.read_bytes().count(b'{"kind":"step"')
+    except FileNotFoundError:
+        return 0
 
 
 def await_steps(journal: Path, count: int) -> None:

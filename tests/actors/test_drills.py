@@ -98,7 +98,10 @@ def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
 @pytest.mark.usefixtures("ray_cluster")
 class TestOneCluster:
     @drill("dp-fts-de")
-    @pytest.mark.parametrize("agents_per_actor", ["auto", 1])
+    @pytest.mark.parametrize(  # quick tests elsewhere: of `auto` below, of `1` in test_cluster.py
+        "agents_per_actor",
+        [2, *(pytest.param(spread, marks=pytest.mark.slow) for spread in ("auto", 1))],
+    )
     def test_however_agents_are_spread(
         self,
         config: dict[str, Any],
@@ -109,7 +112,7 @@ class TestOneCluster:
         fedsim.run({**config, "agents_per_actor": agents_per_actor}, out=tmp_path / "run")
         assert journals(tmp_path / "run", config["seeds"]) == expected
 
-    @drill("random-search", "dp-fts-de")
+    @drill("dp-fts-de")
     def test_hosts_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:

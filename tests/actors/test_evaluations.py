@@ -33,16 +33,22 @@ ROUNDS = 6
 
 
 @pytest.fixture
-def tasks(bowl: dict[str, Any]) -> dict[str, Any]:
-    """A run whose evaluations are tasks."""
+def tasks(one_host: dict[str, Any]) -> dict[str, Any]:
+    """A run whose evaluations are tasks, one at a time."""
     method = {"name": "dp-fts-de", "initial_points": 3, "message": {"features": 20}}
     return {
-        **bowl,
+        **one_host,
         "method": method,
         "rounds": ROUNDS,
         "backend": "ray",
-        "resources": {"cpus": 0.5},
+        "resources": {"cpus": 1.0},
     }
+
+
+@pytest.fixture
+def side_by_side(tasks: dict[str, Any]) -> dict[str, Any]:
+    """The same with two hosts, and two tasks at a time."""
+    return {**tasks, "agents_per_actor": 3, "resources": {"cpus": 0.5}}
 
 
 def serial(config: dict[str, Any], folder: Path) -> bytes:
@@ -81,17 +87,21 @@ class TestSameResults:
     @pytest.mark.parametrize(
         "method", [pytest.param("random-search", marks=pytest.mark.slow), "dp-fts-de"]
     )
-    def test_as_inside_the_hosts(self, tasks: dict[str, Any], tmp_path: Path, method: str) -> None:
-        config = {**tasks, "availability": 0.7}
+    def test_as_inside_the_hosts(
+        self, side_by_side: dict[str, Any], tmp_path: Path, method: str
+    ) -> None:
+        config = {**side_by_side, "availability": 0.7}
         if method == "random-search":
             config["method"] = {"name": method}
         fedsim.run(config, out=tmp_path / "run")
         assert journal(tmp_path / "run") == serial(config, tmp_path / "serial")
 
-    def test_what_objectives_declare_is_enough(self, bowl: dict[str, Any], tmp_path: Path) -> None:
+    def test_what_objectives_declare_is_enough(
+        self, one_host: dict[str, Any], tmp_path: Path
+    ) -> None:
         diary = tmp_path / "diary"
-        scenario = {**bowl["scenario"], "cpus": 0.5, "diary": str(diary)}
-        run = fedsim.run({**bowl, "scenario": scenario, "rounds": 2}, out=tmp_path / "run")
+        scenario = {**one_host["scenario"], "cpus": 0.5, "diary": str(diary)}
+        run = fedsim.run({**one_host, "scenario": scenario, "rounds": 2}, out=tmp_path / "run")
         manifest = json.loads((run.folder / "seed-0" / "manifest.json").read_text())
         assert manifest["backend"] == "ray"  # worth it for expensive objectives
         noted = [line.split() for line in diary.read_text().splitlines()]
@@ -184,13 +194,17 @@ class TestFailures:
             fedsim.run({**tasks, "resources": {"gpus": 8}}, out=tmp_path / "run")
         assert raised.value.exit_code == 4
 
-    def test_an_objective_that_cannot_be_sent(self, bowl: dict[str, Any], tmp_path: Path) -> None:
-        config = {**bowl, "scenario": {"name": "workloads:Unsendable"}, "backend": "ray"}
+    def test_an_objective_that_cannot_be_sent(
+        self, one_host: dict[str, Any], tmp_path: Path
+    ) -> None:
+        config = {**one_host, "scenario": {"name": "workloads:Unsendable"}, "backend": "ray"}
         with pytest.raises(RunError, match=r"cannot be sent to Ray tasks: .*must be picklable"):
             fedsim.run(config, out=tmp_path / "run")
 
-    def test_all_declare_resources_or_none_does(self, bowl: dict[str, Any], tmp_path: Path) -> None:
-        config = {**bowl, "scenario": {"name": "workloads:Mixed"}, "backend": "ray"}
+    def test_all_declare_resources_or_none_does(
+        self, one_host: dict[str, Any], tmp_path: Path
+    ) -> None:
+        config = {**one_host, "scenario": {"name": "workloads:Mixed"}, "backend": "ray"}
         with pytest.raises(RunError, match=r"agent [12] declares resources, agent 0's does not"):
             fedsim.run(config, out=tmp_path / "run")
 
@@ -293,8 +307,11 @@ class TaskKiller(threading.Thread):
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("seed", range(5))
-def test_tasks_and_hosts_are_killed(tasks: dict[str, Any], tmp_path: Path, seed: int) -> None:
-    config = {**tasks, "scenario": {**tasks["scenario"], "pause": 0.25}, "seeds": [seed]}
+def test_tasks_and_hosts_are_killed(
+    side_by_side: dict[str, Any], tmp_path: Path, seed: int
+) -> None:
+    scenario = {**side_by_side["scenario"], "pause": 0.25}
+    config = {**side_by_side, "scenario": scenario, "seeds": [seed]}
     record = tmp_path / "run" / f"seed-{seed}" / "journal.jsonl"
     tasks_killer = TaskKiller(seed)
     hosts_killer = Killer("AgentHost", {record: 1 + seed % ROUNDS})
@@ -317,7 +334,7 @@ def test_tasks_and_hosts_are_killed(tasks: dict[str, Any], tmp_path: Path, seed:
     ("resources", "words"),
     [
         ("{cpus: 1}", "the process of an evaluation ended 3 times (agent 1, round 0"),
-        ("null", "the host of agents 1, 3, 5 died 3 times in round 0"),
+        ("null", "the host of agents 1, 2, 5 died 3 times in round 0"),
     ],
     ids=["task", "host"],
 )

@@ -70,10 +70,13 @@ class TestPlan:
 
 
 @given(agents=st.integers(1, 500), hosts=st.integers(1, 50))
-def test_agents_are_dealt_in_turn_and_evenly(agents: int, hosts: int) -> None:
+def test_agents_are_dealt_there_and_back_and_evenly(agents: int, hosts: int) -> None:
     hands = deal(agents, hosts)
     assert sorted(a for hand in hands for a in hand) == list(range(agents))
-    assert all(a % hosts == host for host, hand in enumerate(hands) for a in hand)
+    assert all(hand == tuple(sorted(hand)) for hand in hands)
+    for lap in range(agents // hosts):
+        dealt = [hand[lap] for hand in (reversed(hands) if lap % 2 else hands)]
+        assert dealt == list(range(lap * hosts, (lap + 1) * hosts))
     sizes = {len(hand) for hand in hands}
     assert sizes <= {math.floor(agents / hosts), math.ceil(agents / hosts)}
 

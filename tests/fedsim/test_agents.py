@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from fedsim.calls import Call, Task
 from fedsim.errors import Interrupted, ObjectiveError, RunError, UserCodeError
 from fedsim.objective import call_once
 from fedsim.protocol import Broadcast, Evaluation, Observation, Proposal, Request
-from fedsim.rng import rng
+from fedsim.rng import Keys, rng
 from fedsim.space import Parameter, Space
 
 SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None, "")
@@ -139,6 +140,69 @@ class TestHandle:
         with pytest.raises(Interrupted, match="stopped in round 1"):
             agents.handle(step(), [Task(0, 0)])
         assert scenario.calls == 2
+
+
+class TestPrepareNext:
+    """Agents may do in advance what no message decides."""
+
+    class Preparing(Puppet):
+        """Its agents note what they are asked to prepare, and find it out, or fail."""
+
+        prepared: list[tuple[int, int]]
+
+        def agent(self, agent: int) -> Any:
+            program, self.prepared = super().agent(agent), []
+
+            def prepare(step: int, rng: Keys) -> None:
+                assert (rng.agent, rng.step) == (agent, step)
+                self.prepared.append((agent, step))
+                if callable(self.answer):
+                    self.answer()
+                end = time.thread_time() + 0.02
+                while time.thread_time() < end:
+                    pass
+
+            program.prepare = prepare
+            return program
+
+    def test_it_is_for_the_next_step_of_those_who_took_one(self) -> None:
+        method = self.Preparing()
+        agents = group(Workload(), method)
+        agents.prepare_next()  # nobody took a step yet
+        agents.handle(step(), [Task(1, 4)])
+        agents.prepare_next()
+        agents.prepare_next()
+        assert method.prepared == [(1, 5)]
+
+    def test_its_time_counts_with_that_step(self) -> None:
+        agents = group(Workload(), self.Preparing())
+        agents.handle(step(), [Task(1, 4)])
+        agents.prepare_next()
+        (answer,) = agents.handle(step(), [Task(1, 5)])
+        assert answer.cpu_seconds - answer.objective_cpu_seconds >= 0.02
+
+    def test_who_only_answers_prepares_nothing(self) -> None:
+        method = self.Preparing(answer={})
+        agents = group(Workload(), method)
+        agents.handle(Call(1, 0, False, None, Request("r")), [Task(1, 4)])
+        agents.prepare_next()
+        assert method.prepared == []
+
+    def test_a_failure_is_told_by_the_step_itself(self) -> None:
+        method = self.Preparing()
+        agents = group(Workload(), method)
+        agents.handle(step(), [Task(1, 4)])
+        method.answer = method.proposals = fail
+        agents.prepare_next()
+        assert method.prepared == [(1, 5)]
+        with pytest.raises(UserCodeError, match="agent 1 failed in round 1") as failed:
+            agents.handle(step(), [Task(1, 5)])
+        assert "in fail" in failed.value.user_traceback
+
+    def test_others_are_left_alone(self) -> None:
+        agents = group(Workload(), Puppet())
+        agents.handle(step(), [Task(1, 4)])
+        agents.prepare_next()
 
 
 class TestMistakes:

@@ -11,6 +11,7 @@ import pytest
 
 from fedsim.errors import ConfigError, RunError
 from fedsim.kernels import Kernel
+from fedsim.methods import local_model
 from fedsim.methods.local_model import (
     LocalModel,
     LocalModelSettings,
@@ -105,6 +106,32 @@ def test_rebuilt_agent_and_shared_process_change_nothing(space: Space, fit_every
     rebuilt.observe(seen[:8])  # steps 0 to 4
     again = drive(rebuilt, 8, first=5)
     np.testing.assert_array_equal([o.u for o in again], [o.u for o in seen[8:]])
+
+
+@pytest.mark.parametrize("space", [PLANE, GRID])
+def test_what_was_prepared_is_proposed_once(space: Space, monkeypatch: Any) -> None:
+    settings = LocalModelSettings(fit_every=3, candidates=50)
+    method = ThompsonSampling(context(space), initial_points=4, surrogate=settings)
+    plain = drive(method.agent(3), 6)
+    samples = []
+    for name in ("sample_path", "sample_on_grid"):
+        original = getattr(local_model, name)
+        monkeypatch.setattr(
+            local_model, name, lambda *given, f=original: (samples.append(1), f(*given))[1]
+        )
+    agent: Any = method.agent(3)
+    agent.prepare(0, Keys(0, 3, 0))  # nothing of the initial design
+    assert not samples
+    agent.observe(plain[:4])
+    agent.prepare(1, Keys(0, 3, 1))
+    (first,) = agent.propose(1, None, Keys(0, 3, 1))
+    assert len(samples) == 1
+    np.testing.assert_array_equal(first.u, plain[4].u)
+    agent.prepare(2, Keys(0, 3, 2))
+    agent.observe(plain[4:5])  # what was prepared before is out of date
+    (second,) = agent.propose(2, None, Keys(0, 3, 2))
+    assert len(samples) == 3
+    np.testing.assert_array_equal(second.u, plain[5].u)
 
 
 def test_thompson_sampling_beats_random_search() -> None:

@@ -74,6 +74,7 @@ class Agent:
     def __post_init__(self) -> None:
         self.history: list[Any] = []
         self.proposed = 0
+        self.prepared = 0
 
     def propose(self, step: int, message: Any, rng: Any) -> Any:
         self.proposed += 1
@@ -81,6 +82,8 @@ class Agent:
             return []
         if self.spoil == "forgets":  # keeps something that is not in its history
             return [Proposal(np.full(2, self.proposed / 10), "own")]
+        if self.spoil == "prepares":  # and proposes something else then
+            return [Proposal(np.full(2, 0.5 + self.prepared / 10), "own")]
         if self.spoil == "unseeded":
             return [Proposal(np.random.default_rng().random(2), "own")]
         if self.spoil == "writes" and message is not None:
@@ -89,6 +92,9 @@ class Agent:
             return [Proposal(np.array([np.nan, 0.5]), "own")]
         best = max(self.history, key=lambda o: o.y).u if self.history else np.full(2, 0.5)
         return [Proposal(best + 0.1 * rng("jump").normal(size=2), "own")]
+
+    def prepare(self, step: int, rng: Any) -> None:
+        self.prepared = 1
 
     def observe(self, observations: Any) -> None:
         self.history += observations
@@ -147,6 +153,7 @@ class TestMethods:
             ("nothing", "expected at least one proposal, got none"),
             ("nan", "expected proposals of 2 finite unit coordinates"),
             ("forgets", "made anew from history and state, got .*agent 0"),
+            ("prepares", "made anew from history and state, got .*agent 0"),
             ("unseeded", "made anew from history and state, got .*agent 0"),
             ("writes", "read-only"),
             ("stateless", "made anew from history and state, got .*message"),
