@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class AgentGroup:
         self._programs: dict[AgentId, AgentProgram] = {}
         self._objectives: dict[AgentId, Objective] = {}
         self._next_steps: dict[AgentId, int] = {}
-        self._seconds_ahead: dict[AgentId, float] = {}
+        self._ahead: dict[AgentId, tuple[float, BaseException | None]] = {}
         self.busy: AgentId | None = None
         self.evaluating: Evaluating | None = None
 
@@ -95,7 +95,7 @@ class AgentGroup:
                 for group in groups:
                     self._observe(agent, group)
 
-    def prepare(self, agent: AgentId) -> Resources | None:
+    def build(self, agent: AgentId) -> Resources | None:
         """Build one agent's program and objective now, so that a mistake shows early.
 
         Returns:
@@ -135,26 +135,31 @@ class AgentGroup:
     def prepare_next(self) -> None:
         """Let the agents that took the last step do in advance what they can of their next one.
 
-        Nothing depends on whether this is called: what fails here fails again, and is told, when
-        they propose.
+        Nothing that they say depends on whether this is called. What fails is told when they
+        propose.
         """
         for agent, step in self._next_steps.items():
             program, start, self.busy = self._program(agent), time.thread_time(), agent
             if isinstance(program, PreparingAgent):
-                with suppress(Exception):
+                failure = None
+                try:
                     program.prepare(step, Keys(self._spec.seed, agent, step))
-                self._seconds_ahead[agent] = time.thread_time() - start
+                except (Exception, SystemExit) as error:
+                    failure = error
+                self._ahead[agent] = (time.thread_time() - start, failure)
         self._next_steps = {}
 
     def _propose(self, call: Call, task: Task) -> Proposed:
         start, doing, self.busy = time.thread_time(), self._doing(task, call), task.agent
         program = self._program(task.agent)
+        seconds, failure = self._ahead.pop(task.agent, (0.0, None))
         with user_code(doing):
+            if failure is not None:
+                raise failure
             keys = Keys(self._spec.seed, task.agent, task.step)
             proposals = program.propose(task.step, call.message, keys)
         points = tuple(self._points(proposals, doing))
-        seconds = time.thread_time() - start + self._seconds_ahead.pop(task.agent, 0.0)
-        return Proposed(task.agent, task.step, points, seconds)
+        return Proposed(task.agent, task.step, points, seconds + time.thread_time() - start)
 
     def _settle(self, call: Call, task: Task) -> Answer:
         """Let an agent observe the evaluations of its step, and answer."""

@@ -38,7 +38,7 @@ def check(prepared: Prepared) -> Needs:
         scenario = build_scenario(spec)
         check_availability(spec.availability, scenario.agents)
         method = build_method(spec, scenario)
-        needs[label] = AgentGroup(spec, built=(scenario, method)).prepare(0)
+        needs[label] = AgentGroup(spec, built=(scenario, method)).build(0)
         if planned_costs(method) and not delta_of(curve, scenario.agents) < 1:
             raise ConfigError(
                 "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"

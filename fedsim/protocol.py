@@ -140,7 +140,8 @@ class PreparingAgent(AgentProgram, Protocol):
     def prepare(self, step: int, rng: Keys) -> None:
         """Do what :meth:`propose` will need in this step and that no message decides.
 
-        It may be called or not, and must not change what is proposed; ``rng`` is the step's.
+        It may be called or not, and must not change what is proposed or answered; ``rng`` is the
+        step's.
         """
         ...
 

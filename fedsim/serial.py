@@ -63,7 +63,7 @@ class _Worker(threading.Thread):
             log = EvaluationLog(folder.evaluations, self.simulation.spec.fingerprint)
             with folder.locked(), closing(log), threadpool_limits(limits=1):
                 group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
-                group.prepare(0)
+                group.build(0)
                 self.group = group
                 history = recorded_history(folder)
                 group.rebuild(sorted({record.agent for record in history}), history)

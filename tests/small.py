@@ -45,7 +45,7 @@ def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: N
 
 
 def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:
-    """Wait until a file, which may come and go meanwhile, has so many whole lines."""
+    """Wait until a file, which may come and go meanwhile, has exactly so many whole lines."""
     deadline = time.monotonic() + seconds
     while (found := _lines(path)) != count:
         assert time.monotonic() < deadline, f"{path}: {found} of {count} lines"

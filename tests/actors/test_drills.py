@@ -98,7 +98,7 @@ def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
 @pytest.mark.usefixtures("ray_cluster")
 class TestOneCluster:
     @drill("dp-fts-de")
-    @pytest.mark.parametrize(  # quick tests elsewhere: of `auto` below, of `1` in test_cluster.py
+    @pytest.mark.parametrize(
         "agents_per_actor",
         [2, *(pytest.param(spread, marks=pytest.mark.slow) for spread in ("auto", 1))],
     )

@@ -44,6 +44,20 @@ def troubled(config: dict[str, Any], trouble: str, **changes: Any) -> dict[str, 
 
 
 @pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("resources", [None, {"cpus": 1.0}])
+def test_agents_are_asked_to_prepare_every_step_but_the_first(
+    one_host: dict[str, Any], tmp_path: Path, resources: dict[str, Any] | None
+) -> None:
+    diary = tmp_path / "diary"
+    method = {"name": "workloads:Foresight", "diary": str(diary)}
+    config = {**one_host, "method": method, "rounds": 3, "resources": resources}
+    fedsim.run({**config, "backend": "ray"}, out=tmp_path / "run")
+    agents = range(one_host["scenario"].get("agents", 6))
+    expected = [f"{agent} {step} {step}" for step in (1, 2, 3) for agent in agents]
+    assert diary.read_text().splitlines() == expected
+
+
+@pytest.mark.usefixtures("ray_cluster")
 class TestFailures:
     def test_an_objective_that_raises_shows_its_own_traceback(
         self, one_host: dict[str, Any], tmp_path: Path

@@ -10,8 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from fedsim.protocol import Evaluation
+from fedsim.methods.random_search import RandomSearch
+from fedsim.protocol import AgentProgram, Context, Evaluation
 from fedsim.resources import Resources
+from fedsim.rng import Keys
 from fedsim.space import Parameter, Space
 
 
@@ -107,3 +109,22 @@ class Mixed(Bowl):
         inner = super().objective(agent)
         inner.resources = Resources(0.5) if agent else None  # type: ignore[attr-defined]
         return inner
+
+
+class Foresight(RandomSearch):
+    """Random search whose agents note in a ``diary`` which steps they are asked to prepare."""
+
+    def __init__(self, context: Context, *, diary: str) -> None:
+        super().__init__(context, initial_points=1)
+        self._diary = Path(diary)
+
+    def agent(self, agent: int) -> AgentProgram:
+        """Return a program that prepares nothing, but says so."""
+        program = super().agent(agent)
+
+        def prepare(step: int, rng: Keys) -> None:
+            with self._diary.open("a") as file:
+                file.write(f"{agent} {step} {rng.step}\n")
+
+        program.prepare = prepare  # type: ignore[attr-defined]
+        return program

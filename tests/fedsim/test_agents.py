@@ -188,21 +188,25 @@ class TestPrepareNext:
         agents.prepare_next()
         assert method.prepared == []
 
-    def test_a_failure_is_told_by_the_step_itself(self) -> None:
+    @pytest.mark.parametrize("raiser", [fail, leave])
+    def test_a_failure_is_told_when_that_step_comes(self, raiser: Callable[[], Any]) -> None:
         method = self.Preparing()
         agents = group(Workload(), method)
-        agents.handle(step(), [Task(1, 4)])
-        method.answer = method.proposals = fail
+        agents.handle(step(), [Task(0, 4), Task(1, 4)])
+        method.answer = raiser
         agents.prepare_next()
-        assert method.prepared == [(1, 5)]
+        assert method.prepared == [(0, 5), (1, 5)]
+        method.answer = None
         with pytest.raises(UserCodeError, match="agent 1 failed in round 1") as failed:
             agents.handle(step(), [Task(1, 5)])
-        assert "in fail" in failed.value.user_traceback
+        assert f"in {raiser.__name__}" in failed.value.user_traceback
 
     def test_others_are_left_alone(self) -> None:
         agents = group(Workload(), Puppet())
-        agents.handle(step(), [Task(1, 4)])
+        (first,) = agents.handle(step(), [Task(1, 4)])
         agents.prepare_next()
+        (second,) = agents.handle(step(), [Task(1, 5)])  # a failure would be told here
+        assert second.observations[0].y == first.observations[0].y
 
 
 class TestMistakes:
@@ -247,7 +251,7 @@ class TestMistakes:
         good: Any = Workload() if what == "agent" else Puppet()
         built = (good, Broken()) if what == "agent" else (Broken(), good)
         with pytest.raises(UserCodeError, match=f"{what}.*0.* cannot be built") as caught:
-            AgentGroup(SPEC, built=built).prepare(0)  # type: ignore[arg-type]
+            AgentGroup(SPEC, built=built).build(0)  # type: ignore[arg-type]
         assert "in fail" in caught.value.user_traceback
 
 

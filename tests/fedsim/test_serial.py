@@ -49,10 +49,11 @@ def hanging(here: Path, user_module: Callable[[str], str]) -> Simulation:
 
 
 def test_a_hung_objective_is_named_with_the_place_where_it_hangs(hanging: Simulation) -> None:
+    before = set(threading.enumerate())
     with pytest.raises(ObjectiveError) as caught:
         run_serial(hanging, 0.3, lambda progress: None)
     # Nobody waited for it: its thread still hangs.
-    assert "fedsim-serial" in {thread.name for thread in threading.enumerate()}
+    assert [t.name for t in threading.enumerate() if t not in before] == ["fedsim-serial"]
     text = str(caught.value)
     assert text.startswith("the objective did not return within 0.3 s (agent 1, round 1, point {'x")
     assert text.endswith("deadlines.evaluation sets the limit")

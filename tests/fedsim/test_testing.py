@@ -94,6 +94,7 @@ class Agent:
         return [Proposal(best + 0.1 * rng("jump").normal(size=2), "own")]
 
     def prepare(self, step: int, rng: Any) -> None:
+        assert self.spoil != "stumbles"
         self.prepared = 1
 
     def observe(self, observations: Any) -> None:
@@ -154,6 +155,7 @@ class TestMethods:
             ("nan", "expected proposals of 2 finite unit coordinates"),
             ("forgets", "made anew from history and state, got .*agent 0"),
             ("prepares", "made anew from history and state, got .*agent 0"),
+            ("stumbles", "agent 0 failed in round 1: AssertionError"),
             ("unseeded", "made anew from history and state, got .*agent 0"),
             ("writes", "read-only"),
             ("stateless", "made anew from history and state, got .*message"),
