@@ -28,6 +28,9 @@ from fedsim.runfolder import RunFolder
 ATTEMPTS = 3
 """How often a host's part of one call is tried before the run fails."""
 
+FEW_HOSTS = 4
+"""So many get a call in their own message, which costs them less than a look into Ray's store."""
+
 POLL_SECONDS = 0.5
 """How often a wait for answers looks after hosts that died or hang. Answers do not wait for it."""
 
@@ -118,8 +121,8 @@ class RayTransport:
             for share in self._shares
             if (own := tuple(by_agent[a] for a in share.agents if a in by_agent))
         ]
-        call_ref = ray.put(call)
-        pending = self._send(method, parts, call, call_ref)
+        shared = call if len(parts) <= FEW_HOSTS else ray.put(call)
+        pending = self._send(method, parts, call, shared)
         results: dict[AgentId, Any] = {}
         poll = min(POLL_SECONDS, self._pool.deadlines.evaluation / 4)
         while pending:
@@ -138,13 +141,14 @@ class RayTransport:
                 if problem is not None:
                     del pending[ref]
                     lost.append(self._given_up(part, call, problem))
-            pending |= self._send(method, lost, call, call_ref)
+            pending |= self._send(method, lost, call, shared)
         return {task.agent: results[task.agent] for task in tasks}
 
-    def _send(
-        self, method: str, parts: Sequence[Part], call: Call, call_ref: Any
-    ) -> dict[Any, Part]:
-        """Send parts of a call to their hosts, each with its agents if it does not hold them."""
+    def _send(self, method: str, parts: Sequence[Part], call: Call, shared: Any) -> dict[Any, Part]:
+        """Send parts of a call, or of what refers to it, to their hosts.
+
+        Each comes with its agents if the host does not hold them.
+        """
         new = [part for part in parts if not part.share.assigned]
         histories = self._histories([part.share for part in new], call.settled)
         pending = {}
@@ -156,7 +160,7 @@ class RayTransport:
             if not share.assigned:
                 assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
                 share.assigned = True
-            pending[getattr(actor, method).remote(call_ref, part.tasks, assignment)] = part
+            pending[getattr(actor, method).remote(shared, part.tasks, assignment)] = part
             if method == "handle" and call.evaluate and call.t < self._spec.rounds:
                 actor.prepare_next.remote()  # begins when the host has answered
         return pending
