@@ -163,7 +163,8 @@ def _climb(piece: Piece, U: Array, unit: float, spread: float) -> tuple[Array, A
     lower, upper = np.array(piece.box.lower), np.array(piece.box.highest)
     flattest = _GAIN * spread / unit**2
     reach = np.full(len(U), unit)
-    values, g, H = _derivatives(piece.function, U, _DIFFERENCE * unit)
+    shifts = _DIFFERENCE * unit * np.vstack([np.zeros(U.shape[1]), np.eye(U.shape[1])])
+    values, g, H = _derivatives(piece.function, U, shifts)
     for _ in range(_STEPS):
         step = _newton_step(g, H, ((lower >= U) & (g < 0.0)) | ((upper <= U) & (g > 0.0)), flattest)
         length = np.abs(step).max(axis=1)
@@ -171,7 +172,7 @@ def _climb(piece: Piece, U: Array, unit: float, spread: float) -> tuple[Array, A
         if (g * step).sum(axis=1).max() <= _GAIN * spread:
             break
         there = np.minimum(np.maximum(U + step, lower), upper)
-        found = _derivatives(piece.function, there, _DIFFERENCE * unit)
+        found = _derivatives(piece.function, there, shifts)
         better = found[0] > values
         reach *= np.where(better, 2.0, 0.25)
         U = np.where(better[:, None], there, U)
@@ -197,16 +198,14 @@ def _newton_step(g: Array, H: Array, blocked: NDArray[np.bool_], flattest: float
     return step
 
 
-def _derivatives(
-    function: Differentiable, U: Array, difference: float
-) -> tuple[Array, Array, Array]:
+def _derivatives(function: Differentiable, U: Array, shifts: Array) -> tuple[Array, Array, Array]:
     """Return values (k,), gradients (k, D) and second derivatives (k, D, D) at the rows of U.
 
-    The last come from gradients so much apart; of each matrix only the lower triangle counts.
+    The last come from the gradients at equal distances along each coordinate, ``shifts`` after
+    its first row of zeros (1 + D, D); of each matrix only the lower triangle counts.
     """
     k, D = U.shape
-    shifts = np.vstack([np.zeros(D), difference * np.eye(D)])
     values, gradients = function.values_and_gradients((U[:, None] + shifts).reshape(-1, D))
     gradients = gradients.reshape(k, 1 + D, D)
     g = gradients[:, 0]
-    return values[:: 1 + D], g, (gradients[:, 1:] - g[:, None]) / difference
+    return values[:: 1 + D], g, (gradients[:, 1:] - g[:, None]) / shifts[1, 0]
