@@ -22,14 +22,15 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
-from fedsim.build import RunSpec, build_scenario, importable_from
-from fedsim.calls import hung, where
+from fedsim.config.construct import build_scenario
+from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError
-from fedsim.imports import user_code, user_stack
-from fedsim.objective import evaluate
+from fedsim.imports import importable_from, user_code, user_stack
 from fedsim.protocol import AgentId, Evaluation
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
+from fedsim.simulation.calls import hung, where
+from fedsim.simulation.evaluation import evaluate
 from fedsim.space import Value
 
 GRACE_SECONDS = 10.0

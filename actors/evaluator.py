@@ -22,14 +22,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, build_objectives, evaluate_point
 from fedsim.actors.nodes import check_room, free_words, reason
-from fedsim.build import RunSpec
-from fedsim.calls import Call, Evaluated, Proposed, where
-from fedsim.config import DeadlinesConfig
+from fedsim.config.model import DeadlinesConfig
+from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
-from fedsim.evaluationlog import EvaluationLog
-from fedsim.journal import Failed, Recorded
 from fedsim.protocol import AgentId, Proposal
+from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.journal import Failed, Recorded
 from fedsim.resources import Resources
+from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space
 
 ATTEMPTS = 3

@@ -12,11 +12,11 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
-from fedsim.agents import AgentGroup
-from fedsim.build import RunSpec
-from fedsim.calls import Answer, Call, Evaluating, Proposed, Task
-from fedsim.journal import Recorded
+from fedsim.config.spec import RunSpec
 from fedsim.protocol import AgentId
+from fedsim.record.journal import Recorded
+from fedsim.simulation.agents import AgentGroup
+from fedsim.simulation.calls import Answer, Call, Evaluating, Proposed, Task
 
 
 @dataclass(frozen=True, slots=True)

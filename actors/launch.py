@@ -18,12 +18,12 @@ from fedsim.actors.cluster import cluster
 from fedsim.actors.nodes import check_room, reason
 from fedsim.actors.plan import Plan, available_megabytes, make_plan
 from fedsim.actors.server import ServerActor
-from fedsim.config import Config
+from fedsim.config.model import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.jobs import Job
-from fedsim.progress import Progress
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import run_folder_of
 from fedsim.resources import Resources
-from fedsim.runfolder import run_folder_of
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, which costs every process; a job's end does not

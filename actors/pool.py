@@ -10,10 +10,10 @@ import ray
 from ray.exceptions import RayError
 
 from fedsim.actors.host import Health, HostActor
-from fedsim.calls import hung, where
-from fedsim.config import DeadlinesConfig
+from fedsim.config.model import DeadlinesConfig
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.protocol import AgentId
+from fedsim.simulation.calls import hung, where
 
 
 @dataclass

@@ -12,12 +12,12 @@ from threadpoolctl import threadpool_limits
 from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
-from fedsim.build import build_scenario
-from fedsim.config import DeadlinesConfig
-from fedsim.evaluationlog import EvaluationLog
-from fedsim.progress import Progress
-from fedsim.runfolder import RunFolder
-from fedsim.simulation import Simulation, simulate
+from fedsim.config.construct import build_scenario
+from fedsim.config.model import DeadlinesConfig
+from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import RunFolder
+from fedsim.simulation.loop import Simulation, simulate
 
 
 class SimulationServer:

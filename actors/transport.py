@@ -18,12 +18,12 @@ from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.host import Assignment
 from fedsim.actors.nodes import reason
 from fedsim.actors.pool import Host, HostPool
-from fedsim.build import RunSpec
-from fedsim.calls import Answer, Call, Proposed, Task, completed, with_evaluations
+from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
-from fedsim.journal import Recorded, observations, read_journal
 from fedsim.protocol import AgentId
-from fedsim.runfolder import RunFolder
+from fedsim.record.journal import Recorded, observations, read_journal
+from fedsim.record.runfolder import RunFolder
+from fedsim.simulation.calls import Answer, Call, Proposed, Task, completed, with_evaluations
 
 ATTEMPTS = 3
 """How often a host's part of one call is tried before the run fails."""
@@ -100,7 +100,7 @@ class RayTransport:
         ]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """See :class:`fedsim.fleet.Transport`."""
+        """See :class:`fedsim.simulation.fleet.Transport`."""
         new = [task for task in tasks if call.evaluate and task.recorded is None]
         if self._evaluator is None or not new:
             answers: dict[AgentId, Answer] = self._exchange("handle", call, tasks)

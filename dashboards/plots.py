@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedsim.analysis import Run
 from fedsim.errors import ConfigError, RunFolderError
+from fedsim.results.analysis import Run
 
 LABELS = {"mean_simple_regret": "simple regret", "mean_best": "best value so far"}
 

@@ -1,7 +1,7 @@
 """Federated Bayesian optimisation: the science, and the door to everything else.
 
 ``fedsim.run(config)`` runs a simulation and ``fedsim.load(folder)`` opens a run folder; both
-return a :class:`fedsim.analysis.Run`. The engine is ``fedsim.actors``, the workloads are
+return a :class:`fedsim.results.analysis.Run`. The engine is ``fedsim.actors``, the workloads are
 ``fedsim.scenarios``, plots are ``fedsim.dashboards``.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedsim.analysis import Run as Run
-    from fedsim.analysis import load as load
+    from fedsim.results.analysis import Run as Run
+    from fedsim.results.analysis import load as load
     from fedsim.runner import resume as resume
     from fedsim.runner import run as run
 
 _LAZY = {
-    "Run": "fedsim.analysis",
-    "load": "fedsim.analysis",
+    "Run": "fedsim.results.analysis",
+    "load": "fedsim.results.analysis",
     "resume": "fedsim.runner",
     "run": "fedsim.runner",
 }

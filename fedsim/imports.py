@@ -6,6 +6,7 @@ import importlib
 import inspect
 import itertools
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,3 +85,9 @@ def _import_module(name: str, path: str) -> ModuleType:
             raise ConfigError(
                 f"{path}: no module {error.name!r} in the current folder or the environment"
             ) from None
+
+
+def importable_from(folder: str) -> None:
+    """Let this process import a user's modules from a folder."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)

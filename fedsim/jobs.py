@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Protocol
 
-from fedsim.build import build_scenario
-from fedsim.config import Config, delta_of
+from fedsim.config.construct import build_scenario
+from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
-from fedsim.progress import Progress
-from fedsim.runfolder import RunFolder
-from fedsim.simulation import Simulation
+from fedsim.record.manifest import environment, now
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import RunFolder
+from fedsim.simulation.loop import Simulation
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ class Keeper:
 
     def finished(self, job: Job) -> None:
         """Write a job's tables and note that it is done."""
-        from fedsim.outcome import finish
+        from fedsim.results.tables import finish
 
         scenario = build_scenario(job.simulation.spec)
         try:
@@ -128,29 +125,3 @@ class Keeper:
                 job.folder.update_manifest(
                     status=status, ended=now(), reason=reason, traceback=traceback
                 )
-
-
-def now() -> str:
-    """Return the time, UTC, ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def environment() -> dict[str, str]:
-    """Return what the last digits of results may depend on."""
-    packages = ("fedsim", "numpy", "scipy", "scikit-learn", "ray")
-    found = {"python": platform.python_version(), "system": sys.platform, "processor": _processor()}
-    for package in packages:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

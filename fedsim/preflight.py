@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedsim.agents import AgentGroup
-from fedsim.availability import check_availability
-from fedsim.build import build_method, build_scenario
-from fedsim.config import delta_of
+from fedsim.config.construct import build_method, build_scenario
+from fedsim.config.experiment import Experiment
+from fedsim.config.model import delta_of
+from fedsim.config.spec import check_availability
 from fedsim.errors import ConfigError
 from fedsim.imports import user_code
-from fedsim.prepared import Prepared
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import Method
 from fedsim.resources import Resources
+from fedsim.simulation.agents import AgentGroup
 
 WORTH_RAY = 20_000
 """``backend: auto`` uses Ray from this many agent-rounds (all seeds together): below it,
@@ -23,7 +23,7 @@ Needs = Mapping[str, Resources | None]
 """What an evaluation of each variant needs of a cluster, if it runs as a task of its own."""
 
 
-def check(prepared: Prepared) -> Needs:
+def check(experiment: Experiment) -> Needs:
     """Build every variant's scenario, method and first agent once, and forget them.
 
     So a mistake shows its message, or its own traceback, before anything is written or started.
@@ -33,13 +33,13 @@ def check(prepared: Prepared) -> Needs:
         UserCodeError: if a user's code raises.
     """
     needs: dict[str, Resources | None] = {}
-    for label, curve in prepared.curves.items():
-        spec = prepared.spec(curve, curve.seeds[0])
+    for label, variant in experiment.variants.items():
+        spec = experiment.spec(variant, variant.seeds[0])
         scenario = build_scenario(spec)
         check_availability(spec.availability, scenario.agents)
         method = build_method(spec, scenario)
         needs[label] = AgentGroup(spec, built=(scenario, method)).build(0)
-        if planned_costs(method) and not delta_of(curve, scenario.agents) < 1:
+        if planned_costs(method) and not delta_of(variant, scenario.agents) < 1:
             raise ConfigError(
                 "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"
             )
@@ -55,20 +55,20 @@ def planned_costs(method: Method) -> Sequence[SubsampledGaussian]:
     return costs
 
 
-def choose_backend(prepared: Prepared, needs: Needs) -> tuple[str, str]:
+def choose_backend(experiment: Experiment, needs: Needs) -> tuple[str, str]:
     """Return the backend to use and the plan in words.
 
     Args:
-        prepared: what is to be run.
+        experiment: what is to be run.
         needs: what :func:`check` returned.
 
     Raises:
         ResourceError: if the plan cannot fit.
     """
-    config = prepared.config
-    curves = prepared.curves.values()
-    agents = [build_scenario(prepared.spec(c, c.seeds[0])).agents for c in curves]
-    work = sum(n * c.rounds * len(c.seeds) for n, c in zip(agents, curves, strict=True))
+    config = experiment.config
+    variants = experiment.variants.values()
+    agents = [build_scenario(experiment.spec(c, c.seeds[0])).agents for c in variants]
+    work = sum(n * c.rounds * len(c.seeds) for n, c in zip(agents, variants, strict=True))
     tasks = any(need is not None for need in needs.values())
     wants_ray = tasks or config.address is not None or config.agents_per_actor != "auto"
     backend = config.backend
@@ -78,5 +78,5 @@ def choose_backend(prepared: Prepared, needs: Needs) -> tuple[str, str]:
         return backend, f"{max(agents)} agents in this process, one after another"
     from fedsim.actors.launch import plan_for
 
-    jobs = sum(len(curve.seeds) for curve in prepared.curves.values())
+    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
     return backend, plan_for(max(agents), jobs, config, list(needs.values())).describe()

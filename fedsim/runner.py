@@ -14,31 +14,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.build import build_scenario
-from fedsim.config import Config, delta_of, parse_config
+from fedsim.config.construct import build_scenario
+from fedsim.config.experiment import Experiment, prepare
+from fedsim.config.model import Config, delta_of, parse_config
+from fedsim.config.variants import expand_variants
 from fedsim.errors import Interrupted, RunFolderError, UserCodeError
+from fedsim.files import read_yaml, slugify, write_atomically, write_yaml
 from fedsim.jobs import Job, Keeper, Listener, Quiet
 from fedsim.preflight import Needs, check, choose_backend
-from fedsim.prepared import Prepared, prepare
 from fedsim.privacy.budget import Budget
-from fedsim.runfolder import (
-    locked,
-    new_run_folder,
-    slugify,
-    write_atomically,
-    write_yaml,
-)
-from fedsim.serial import run_serial
-from fedsim.simulation import Simulation
-from fedsim.variants import expand_variants
-from fedsim.yamlfile import read_yaml
+from fedsim.record.runfolder import locked, new_run_folder
+from fedsim.simulation.loop import Simulation
+from fedsim.simulation.serial import run_serial
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
-    from fedsim.analysis import Run
+    from fedsim.results.analysis import Run
 
 
 def run(
-    config: str | Path | Mapping[str, Any] | Prepared | None = None,
+    config: str | Path | Mapping[str, Any] | Experiment | None = None,
     *,
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
@@ -57,18 +51,18 @@ def run(
     Raises:
         FedsimError: whatever goes wrong; ``exit_code`` and the message say what.
     """
-    from fedsim.analysis import load
+    from fedsim.results.analysis import load
 
-    prepared = config if isinstance(config, Prepared) else prepare(config, overrides, data_dir)
-    needs = check(prepared)
-    backend, plan = choose_backend(prepared, needs)
-    folder = new_run_folder(prepared.config.name, None if out is None else Path(out))
-    origin = {"import_from": prepared.import_from, "data_dir": prepared.data_dir}
+    experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
+    needs = check(experiment)
+    backend, plan = choose_backend(experiment, needs)
+    folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
+    origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
     write_yaml(folder / "origin.yaml", origin)
-    write_yaml(folder / "config.yaml", prepared.config.model_dump(mode="json"))
+    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
-        jobs = _with_needs(make_jobs(prepared, folder), needs)
-        _execute(folder, jobs, backend, plan, prepared.config, listener or Quiet())
+        jobs = _with_needs(make_jobs(experiment, folder), needs)
+        _execute(folder, jobs, backend, plan, experiment.config, listener or Quiet())
     return load(folder)
 
 
@@ -83,45 +77,45 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
         RunFolderError: if it is not a run folder.
         FedsimError: as in :func:`run`.
     """
-    from fedsim.analysis import load
+    from fedsim.results.analysis import load
 
     path = Path(folder)
     if not (path / "config.yaml").exists() or not (path / "origin.yaml").exists():
         raise RunFolderError(f"{path}: not a run folder (no origin.yaml); name the folder itself")
     origin = read_yaml(path / "origin.yaml")
     config = parse_config(read_yaml(path / "config.yaml"), origin["import_from"])
-    curves = expand_variants(config, origin["import_from"])
-    prepared = Prepared(config, curves, origin["import_from"], origin["data_dir"])
+    variants = expand_variants(config, origin["import_from"])
+    experiment = Experiment(config, variants, origin["import_from"], origin["data_dir"])
     with locked(path, wait_seconds=1.0):
         jobs = [
             job
-            for job in make_jobs(prepared, path)
+            for job in make_jobs(experiment, path)
             if job.folder.manifest().get("status") != "done"
         ]
         if jobs:
-            needs = check(prepared)
-            backend, plan = choose_backend(prepared, needs)
+            needs = check(experiment)
+            backend, plan = choose_backend(experiment, needs)
             jobs = _with_needs(jobs, needs)
             _execute(path, jobs, backend, plan, config, listener or Quiet())
     return load(path)
 
 
-def make_jobs(prepared: Prepared, folder: Path) -> list[Job]:
+def make_jobs(experiment: Experiment, folder: Path) -> list[Job]:
     """Return one job per variant and seed, with the folder that each is kept in."""
     jobs = []
-    several = bool(prepared.config.variants) or prepared.config.noise_control
-    for label, curve in prepared.curves.items():
+    several = bool(experiment.config.variants) or experiment.config.noise_control
+    for label, variant in experiment.variants.items():
         base = folder / slugify(label) if several else folder
-        budget = _budget(prepared, curve)
-        for seed in curve.seeds:
+        budget = _budget(experiment, variant)
+        for seed in variant.seeds:
             simulation = Simulation(
-                prepared.spec(curve, seed),
+                experiment.spec(variant, seed),
                 (base / f"seed-{seed}").absolute(),
-                system_noise=curve.privacy.noise_source == "system",
+                system_noise=variant.privacy.noise_source == "system",
                 budget=budget,
-                transcript=curve.transcript,
+                transcript=variant.transcript,
             )
-            jobs.append(Job(label, curve, simulation))
+            jobs.append(Job(label, variant, simulation))
     return jobs
 
 
@@ -132,16 +126,16 @@ def _with_needs(jobs: Sequence[Job], needs: Needs) -> list[Job]:
     ]
 
 
-def _budget(prepared: Prepared, curve: Config) -> Budget | None:
-    privacy = curve.privacy
+def _budget(experiment: Experiment, variant: Config) -> Budget | None:
+    privacy = variant.privacy
     if privacy.budget is None:
         return None
     from fedsim.privacy.accountants import make_accountant
 
-    agents = build_scenario(prepared.spec(curve, curve.seeds[0])).agents
+    agents = build_scenario(experiment.spec(variant, variant.seeds[0])).agents
     return Budget(
         privacy.budget,
-        delta_of(curve, agents),
+        delta_of(variant, agents),
         make_accountant(privacy.accountant),
         privacy.accounting,
     )

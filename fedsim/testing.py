@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.build import require_scenario
+from fedsim.config.construct import require_scenario
 from fedsim.errors import FedsimError
-from fedsim.objective import call_once
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -30,8 +29,9 @@ from fedsim.protocol import (
     Scenario,
 )
 from fedsim.rng import SERVER, Keys, SystemKeys, rng
+from fedsim.simulation.evaluation import call_once
+from fedsim.simulation.in_memory import Bowl, run_in_memory
 from fedsim.space import uniform_design
-from fedsim.trial import Bowl, run_in_memory
 
 
 class ConformanceError(AssertionError):

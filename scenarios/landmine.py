@@ -35,7 +35,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.datasets import locate
+from fedsim.data.datasets import locate
 from fedsim.errors import require
 from fedsim.protocol import AgentId, Evaluation
 from fedsim.scenarios.partition import by_column

@@ -17,10 +17,10 @@ from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
-from fedsim.config import Config, ready_names
-from fedsim.registry import METHODS, SCENARIOS
-from fedsim.yamlfile import format_yaml, parse_yaml
-from tests.small import small
+from fedsim.config.model import Config, ready_names
+from fedsim.config.registry import METHODS, SCENARIOS
+from fedsim.files import format_yaml, parse_yaml
+from tests.util.small import small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
 Command = Callable[..., tuple[str, str]]

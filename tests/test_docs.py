@@ -120,7 +120,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_every_configuration_key_is_documented() -> None:
-    from fedsim.config import Config, DeadlinesConfig, PrivacyConfig
+    from fedsim.config.model import Config, DeadlinesConfig, PrivacyConfig
     from fedsim.resources import Resources
 
     page = (ROOT / "docs" / "configuration.md").read_text()

@@ -15,10 +15,10 @@ import pytest
 
 import fedsim as api
 from fedsim.cli.main import run_command
-from fedsim.journal import read_journal
-from fedsim.runfolder import RunFolder
-from fedsim.yamlfile import format_yaml
-from tests.small import await_lines, small
+from fedsim.files import format_yaml
+from fedsim.record.journal import read_journal
+from fedsim.record.runfolder import RunFolder
+from tests.util.small import await_lines, small
 
 Module = Callable[[str], str]
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
@@ -367,7 +367,7 @@ class TestNewcomers:
         [
             (("--seeds", "3-1"), "seeds: expected e.g. 3, 0-9 or 1,4,7-9, got '3-1'"),
             (("--seeds", "0-99999999"), "seeds: expected at most 10000"),
-            (("--set", "variants={'': {}}"), "variants: expected a label for every curve"),
+            (("--set", "variants={'': {}}"), "variants: expected a label for every variant"),
             (("--set", "scenario.name=nowhere:x:"), "scenario.name: expected a name"),
             (("--set", "scenario={name: 'nowhere:x:'}"), "scenario.name: nowhere:x:: no module"),
         ],

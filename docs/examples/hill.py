@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedsim.methods.random_search import SilentServer, initial_design
+from fedsim.methods.common import SilentServer, initial_design
 from fedsim.protocol import Context, Proposal
 from fedsim.space import Box
 

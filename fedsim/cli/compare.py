@@ -28,8 +28,8 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run's variants: mean score over rounds, and differences paired on seeds."""
-    from fedsim.analysis import load
-    from fedsim.comparison import difference, scores, standard_error
+    from fedsim.results.analysis import load
+    from fedsim.results.comparison import difference, scores, standard_error
 
     run = load(folder)
     first, last = _bounds(rounds, int(run.rounds["round"].max()))

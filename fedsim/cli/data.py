@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsim.catalogue import DATA_SETS, DataFile, DataSet
 from fedsim.cli.consoles import make_console
 from fedsim.cli.running import JsonOption
-from fedsim.datasets import (
+from fedsim.data.catalogue import DATA_SETS, DataFile, DataSet
+from fedsim.data.datasets import (
     FileStatus,
     data_folder,
     existing_folder,
@@ -90,7 +90,7 @@ def fetch_command(
 
 def _download(file: DataFile, path: Path, console: Console) -> None:
     """Download a file and show on a terminal how it goes."""
-    from fedsim.download import download
+    from fedsim.data.download import download
 
     size = decimal(file.size)
     console.print(f"downloading {file.url} ({size})", markup=False, soft_wrap=True)

@@ -18,10 +18,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedsim.config import PrivacyConfig, delta_of
+from fedsim.config.model import PrivacyConfig, delta_of
 from fedsim.jobs import Job
 from fedsim.privacy.ledger import Ledger
-from fedsim.progress import Progress as RunProgress
+from fedsim.record.progress import Progress as RunProgress
 
 if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant

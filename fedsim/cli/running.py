@@ -13,15 +13,15 @@ from rich.console import Console
 
 from fedsim.cli.consoles import make_console
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
-from fedsim.config import delta_of
+from fedsim.config.experiment import Experiment, prepare
+from fedsim.config.model import delta_of
+from fedsim.files import format_yaml
 from fedsim.preflight import check, choose_backend, planned_costs
-from fedsim.prepared import Prepared, prepare
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
-from fedsim.yamlfile import format_yaml
 
 if TYPE_CHECKING:  # imports pandas
-    from fedsim.analysis import Run
+    from fedsim.results.analysis import Run
 
 JsonOption = Annotated[bool, typer.Option("--json", help="End with one JSON line on stdout.")]
 
@@ -59,16 +59,16 @@ def run(
     overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     overrides += ["noise_control=true"] if noise_control else []
     with only_json_on_stdout(as_json):
-        prepared = prepare(source, [*overrides, *(assignments or [])], data)
+        experiment = prepare(source, [*overrides, *(assignments or [])], data)
         if not dry_run:
             console = make_console(stderr=as_json)
             with LiveDisplay(console) as display:
-                finished = start_run(prepared, out=out, listener=display)
+                finished = start_run(experiment, out=out, listener=display)
             result = _close(finished, console)
         elif as_json:
-            result = _planned(prepared)
+            result = _planned(experiment)
         else:
-            _dry_run(prepared)
+            _dry_run(experiment)
     if as_json:
         print(json.dumps(result))
 
@@ -93,8 +93,8 @@ def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
 
 def _close(run: Run, console: Console) -> dict[str, Any]:
     """Print the outcome, draw the picture and return both as a record."""
-    from fedsim.comparison import control_differences
     from fedsim.dashboards.plots import plot_runs
+    from fedsim.results.comparison import control_differences
 
     summaries = run.summaries()
     console.print(closing_table(summaries))
@@ -115,19 +115,19 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
     return {**result, "runs": summaries}
 
 
-def _planned(prepared: Prepared) -> dict[str, Any]:
+def _planned(experiment: Experiment) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the privacy loss to come."""
-    backend, plan = choose_backend(prepared, check(prepared))
+    backend, plan = choose_backend(experiment, check(experiment))
     return {
-        "config": prepared.config.model_dump(mode="json"),
+        "config": experiment.config.model_dump(mode="json"),
         "backend": backend,
         "plan": plan,
-        "epsilon": {label: _planned_epsilon(prepared, label) for label in prepared.curves},
+        "epsilon": {label: _planned_epsilon(experiment, label) for label in experiment.variants},
     }
 
 
-def _dry_run(prepared: Prepared) -> None:
-    planned = _planned(prepared)
+def _dry_run(experiment: Experiment) -> None:
+    planned = _planned(experiment)
     print(format_yaml(planned["config"]), end="")
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():
@@ -136,12 +136,12 @@ def _dry_run(prepared: Prepared) -> None:
         )
 
 
-def _planned_epsilon(prepared: Prepared, label: str) -> dict[str, Any]:
-    from fedsim.build import build_method, build_scenario
-    from fedsim.outcome import epsilons
+def _planned_epsilon(experiment: Experiment, label: str) -> dict[str, Any]:
+    from fedsim.config.construct import build_method, build_scenario
+    from fedsim.results.tables import epsilons
 
-    curve = prepared.curves[label]
-    spec = prepared.spec(curve, curve.seeds[0])
+    variant = experiment.variants[label]
+    spec = experiment.spec(variant, variant.seeds[0])
     scenario = build_scenario(spec)
     method = build_method(spec, scenario)
-    return epsilons(planned_costs(method), delta_of(curve, scenario.agents))
+    return epsilons(planned_costs(method), delta_of(variant, scenario.agents))

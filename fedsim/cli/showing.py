@@ -13,17 +13,17 @@ from rich.table import Table
 from fedsim.cli.consoles import make_console
 from fedsim.cli.display import closing_table, duration, privacy_sentence, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
-from fedsim.config import read_config, ready_names, ready_text
+from fedsim.config.experiment import prepare
+from fedsim.config.model import read_config, ready_names, ready_text
+from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
 from fedsim.imports import user_code
-from fedsim.objective import call_once
-from fedsim.prepared import prepare
-from fedsim.registry import METHODS, SCENARIOS
 from fedsim.rng import Keys
+from fedsim.simulation.evaluation import call_once
 
 if TYPE_CHECKING:
-    from fedsim.analysis import SeedRun
-    from fedsim.standing import Standing
+    from fedsim.results.analysis import SeedRun
+    from fedsim.results.status import Standing
 
 
 def list_names(as_json: JsonOption = False) -> None:
@@ -48,8 +48,8 @@ def show(
     folder: Annotated[Path, typer.Argument(help="A run folder.")], as_json: JsonOption = False
 ) -> None:
     """Show what a run has come to, or how far it is; a running one is not disturbed."""
-    from fedsim.analysis import load
-    from fedsim.standing import standings
+    from fedsim.results.analysis import load
+    from fedsim.results.status import standings
 
     with only_json_on_stdout(as_json):
         run = load(folder)
@@ -121,8 +121,8 @@ def evaluate(
 ) -> None:
     """Call one agent's objective once."""
     with only_json_on_stdout(as_json):
-        prepared = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-        built = prepared.scenario()
+        experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
+        built = experiment.scenario()
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
         named = built.space.to_point(built.space.to_unit(_point(point)))
@@ -161,7 +161,7 @@ def plot(
     ),
 ) -> None:
     """Draw regret (or best value) against rounds: mean and standard error over seeds."""
-    from fedsim.analysis import load
     from fedsim.dashboards.plots import plot_runs
+    from fedsim.results.analysis import load
 
     print(plot_runs([load(folder) for folder in folders], out))

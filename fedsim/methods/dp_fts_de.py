@@ -37,10 +37,10 @@ import numpy as np
 
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError, require
+from fedsim.methods.common import check_initial_points, initial_design
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
-from fedsim.methods.random_search import check_initial_points, initial_design
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule

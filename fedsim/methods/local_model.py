@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
 from fedsim.errors import ConfigError, require
-from fedsim.kernels import Kernel
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Space
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import Hyperparameters, fit
+from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from fedsim.acquisition import Piece, maximize
 from fedsim.errors import require
-from fedsim.features.rff import FeatureFunction, RandomFeatures, draw_features
-from fedsim.kernels import Kernel
 from fedsim.methods.local_model import LocalModelSettings, Memo, SharedWork
 from fedsim.protocol import Context
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Box
+from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
+from fedsim.surrogates.rff import FeatureFunction, RandomFeatures, draw_features
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import RunError, require
+from fedsim.methods.common import SilentServer, check_initial_points, initial_design, refuse
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
     Broadcast,
     Context,
-    Fleet,
     Observation,
     Payload,
     Proposal,
     Request,
-    RoundInfo,
     ServerProgram,
-    State,
 )
 from fedsim.rng import Keys
-from fedsim.space import Box, Space, uniform_design
+from fedsim.space import Space, uniform_design
 
 
 class RandomSearch:
@@ -69,47 +66,3 @@ class _RandomAgent:
 
     def reply(self, request: Request, rng: Keys) -> Payload:
         return refuse(request)
-
-
-class SilentServer:
-    """The server of methods without communication: every agent takes a step in every round."""
-
-    def start(self, fleet: Fleet) -> None:
-        """Do nothing."""
-
-    def round(self, t: int, fleet: Fleet) -> RoundInfo:
-        """Let all agents take a step."""
-        fleet.step(t, None)
-        return {}
-
-    def state(self) -> State:
-        """Return nothing: there is no state."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Do nothing."""
-
-
-def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
-    """Return ``count`` uniform points of a box, keyed alike for all methods."""
-    points = uniform_design(space, box, count, keys("initial-design"))
-    return [Proposal(space.snap(u), "initial") for u in points]
-
-
-def check_initial_points(count: int) -> int:
-    """Return ``count``.
-
-    Raises:
-        ConfigError: if it is below 1.
-    """
-    require(count >= 1, "method.initial_points", "at least 1", count)
-    return count
-
-
-def refuse(request: Request) -> Payload:
-    """Refuse to answer, for agents that no server asks anything.
-
-    Raises:
-        RunError: always.
-    """
-    raise RunError(f"method: its agents answer no requests, got {request.kind!r}")

@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
+from fedsim.methods.common import SilentServer, check_initial_points, initial_design, refuse
 from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
-from fedsim.methods.random_search import (
-    SilentServer,
-    check_initial_points,
-    initial_design,
-    refuse,
-)
 from fedsim.protocol import (
     AgentId,
     AgentProgram,

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedsim.kernels import Kernel
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, solve, solve_lower
+from fedsim.surrogates.kernels import Kernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
-from fedsim.kernels import Family, Kernel, squared_differences
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve
 from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.kernels import Family, Kernel, squared_differences
 
 LENGTH_SCALE_BOUNDS = (0.02, 10.0)
 NOISE_RATIO_BOUNDS = (1e-6, 10.0)

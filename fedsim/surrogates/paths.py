@@ -24,11 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.features.rff import RandomFeatures, draw_features
-from fedsim.kernels import Kernel, Single
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import ExactGP
+from fedsim.surrogates.kernels import Kernel, Single
 from fedsim.surrogates.linear import linear_posterior
+from fedsim.surrogates.rff import RandomFeatures, draw_features
 
 GRID_TOLERANCE = 1e-10
 """How much of the variance a grid's factor may leave out at any grid point."""

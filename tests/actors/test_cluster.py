@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import ray
-from processes import HERE, PATIENCE, start_fedsim, write_config
 
 import fedsim
 from fedsim.actors.cluster import cluster, installed_here
 from fedsim.errors import ResourceError
+from tests.util.processes import HERE, PATIENCE, start_fedsim, write_config
 
 TWO_RUNS = """
 import os, signal, sys

@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import (
+
+import fedsim
+from fedsim.errors import RunError
+from fedsim.record.journal import read_journal
+from tests.util.processes import (
     PATIENCE,
     Killer,
     actors,
@@ -21,11 +25,7 @@ from processes import (
     start_fedsim,
     write_config,
 )
-from processes import steps as steps_in
-
-import fedsim
-from fedsim.errors import RunError
-from fedsim.journal import read_journal
+from tests.util.processes import steps as steps_in
 
 METHODS: dict[str, dict[str, Any]] = {
     "random-search": {"name": "random-search"},

@@ -13,21 +13,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from processes import FEDSIM, HERE, Killer, actors, await_end, write_config
 from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, WorkerCrashedError
 from test_launch import OURS, journal, troubled, undisturbed
 
 import fedsim
 from fedsim.actors.evaluations import Work
 from fedsim.actors.evaluator import TaskEvaluator, _Evaluation, _lost
-from fedsim.build import RunSpec
-from fedsim.config import DeadlinesConfig
+from fedsim.config.model import DeadlinesConfig
+from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, ObjectiveError, ResourceError, RunError
-from fedsim.evaluationlog import EvaluationLog
-from fedsim.journal import read_journal
 from fedsim.protocol import Proposal
+from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.journal import read_journal
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
+from tests.util.processes import FEDSIM, HERE, Killer, actors, await_end, write_config
 
 ROUNDS = 6
 

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 import ray
-from processes import (
+
+import fedsim
+from fedsim.errors import ObjectiveError, RunError, UserCodeError
+from tests.util.processes import (
     PATIENCE,
     actors,
     await_end,
@@ -18,9 +21,6 @@ from processes import (
     start_fedsim,
     write_config,
 )
-
-import fedsim
-from fedsim.errors import ObjectiveError, RunError, UserCodeError
 
 OURS = re.compile(r"[^s]/actors/|/fedsim/|importlib|/ray/")  # all but tests/actors/
 

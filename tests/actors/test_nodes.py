@@ -6,14 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import HERE
+
+from tests.util.processes import HERE
 
 DRIVER = """
 import sys, threading
 from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
-from processes import await_steps, steps
+from tests.util.processes import await_steps, steps
 import fedsim
 
 resources, out = eval(sys.argv[1]), Path(sys.argv[2])

@@ -18,8 +18,6 @@ from threadpoolctl import threadpool_limits
 
 import fedsim
 from fedsim.acquisition import Piece, maximize, whole_cube
-from fedsim.features.rff import draw_features
-from fedsim.kernels import Kernel
 from fedsim.methods.local_model import (
     LocalModelSettings,
     SharedWork,
@@ -31,8 +29,10 @@ from fedsim.rng import SERVER, Keys
 from fedsim.space import Array, Parameter, Space
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import fit
+from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.paths import sample_on_grid, sample_path
+from fedsim.surrogates.rff import draw_features
 
 BUDGET_MS = 4.0
 

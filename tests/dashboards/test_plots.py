@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsim.analysis import Run
 from fedsim.dashboards.plots import _curves, plot_runs
 from fedsim.errors import ConfigError, RunFolderError
+from fedsim.results.analysis import Run
 
 
 class FakeRun(Run):

@@ -17,9 +17,9 @@ from fedsim.acquisition import (
     whole_cube,
 )
 from fedsim.errors import ConfigError
-from fedsim.features.rff import FeatureFunction, draw_features
-from fedsim.kernels import Kernel
 from fedsim.space import Array, Box, Parameter, Space
+from fedsim.surrogates.kernels import Kernel
+from fedsim.surrogates.rff import FeatureFunction, draw_features
 
 PLANE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
 

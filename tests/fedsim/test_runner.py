@@ -12,9 +12,9 @@ import pytest
 import fedsim
 from fedsim.errors import Interrupted, RunFolderError
 from fedsim.jobs import Job, Quiet
-from fedsim.progress import Progress
-from fedsim.runfolder import locked
-from tests.small import small
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import locked
+from tests.util.small import small
 
 
 class Heard(Quiet):

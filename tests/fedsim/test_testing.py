@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.methods.common import SilentServer
 from fedsim.methods.dp_fts_de import DPFTSDE
-from fedsim.methods.random_search import RandomSearch, SilentServer
+from fedsim.methods.random_search import RandomSearch
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.protocol import Broadcast, Evaluation, Proposal, Release, Reply, Request
 from fedsim.scenarios.synthetic import Synthetic
+from fedsim.simulation.in_memory import Bowl
 from fedsim.testing import ConformanceError, check_aggregator, check_method, check_scenario
-from fedsim.trial import Bowl
 
 COST = SubsampledGaussian(0.5, 1.0, 1.0)
 REPLIES = tuple(Reply(agent, "ok", {"vector": np.full(4, float(agent))}) for agent in range(3))

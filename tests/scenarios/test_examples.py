@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from fedsim.build import resolve_section
+from fedsim.config.construct import resolve_section
 from fedsim.protocol import Scenario
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import fedsim
-from fedsim.catalogue import DataFile, DataSet
 from fedsim.cli.main import run_command
+from fedsim.data.catalogue import DataFile, DataSet
 from fedsim.errors import ConfigError, MissingDataError
 from fedsim.protocol import Evaluation, Scenario
 from fedsim.rng import rng
@@ -231,7 +231,7 @@ def made_up(folder: Path) -> DataSet:
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with made-up fields, which pass for the real ones."""
     folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.datasets.DATA_SETS", {"landmine": made_up(folder)})
+    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"landmine": made_up(folder)})
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     return folder
 

@@ -1,0 +1,1 @@
+"""What a user may write: configurations, checked, completed and turned into objects."""

@@ -1,0 +1,167 @@
+"""From a configuration to objects: scenarios and methods by name or ``package.module:Class``.
+
+A class's constructor is its schema: the configuration section is checked against the names,
+annotations and defaults of its keyword arguments. ``context``, ``seed`` and ``data_dir`` are
+supplied by fedsim and cannot be set in a section.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from fedsim.config.registry import METHODS, SCENARIOS, Entry
+from fedsim.config.schema import Settings, constructor_schema, short, validate
+from fedsim.config.spec import RunSpec
+from fedsim.errors import ConfigError, nearest
+from fedsim.imports import importable_from, user_code
+from fedsim.protocol import Context, Method, Scenario
+from fedsim.space import Space
+
+
+def build_scenario(spec: RunSpec) -> Scenario:
+    """Return the run's scenario.
+
+    Raises:
+        ConfigError: if its name or a setting is wrong, or the class is not a scenario.
+        UserCodeError: if its code raises.
+    """
+    target = find("scenario", spec.scenario_name, spec.import_from)
+    data_dir = None if spec.data_dir is None else Path(spec.data_dir)
+    scenario = _construct(target, "scenario", spec.scenario, seed=spec.seed, data_dir=data_dir)
+    return require_scenario(scenario, f"scenario.name: {spec.scenario_name}")
+
+
+def build_method(spec: RunSpec, scenario: Scenario) -> Method:
+    """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
+    context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
+    target = find("method", spec.method_name, spec.import_from)
+    method = _construct(target, "method", spec.method, context=context)
+    return require_method(method, f"method.name: {spec.method_name}")
+
+
+def require_scenario(thing: object, where: str) -> Scenario:
+    """Return an object as what it should be.
+
+    Args:
+        thing: what a user's class made.
+        where: names it in errors.
+
+    Raises:
+        ConfigError: if it lacks something of a scenario.
+        UserCodeError: if one of its properties raises.
+    """
+    space, direction, agents, _ = _attributes(
+        thing, where, ("space", "direction", "agents", "objective"), "a scenario"
+    )
+    for name, value, good, expected in (
+        ("space", space, isinstance(space, Space), "a fedsim.space.Space"),
+        ("direction", direction, direction in ("maximize", "minimize"), "maximize or minimize"),
+        ("agents", agents, type(agents) is int and agents >= 1, "a whole number of at least 1"),
+    ):
+        if not good:
+            raise ConfigError(f"{where}: its {name}: expected {expected}, got {short(value)}")
+    return typing.cast(Scenario, thing)
+
+
+def require_method(thing: object, where: str) -> Method:
+    """Return an object as what it should be; see :func:`require_scenario`."""
+    _attributes(thing, where, ("agent", "server"), "a method")
+    return typing.cast(Method, thing)
+
+
+def resolve_section(section: str, given: Settings, import_from: str) -> dict[str, Any]:
+    """Return a ``scenario`` or ``method`` section with every default filled in.
+
+    Args:
+        section: ``scenario`` or ``method``.
+        given: what the user set, with ``name``.
+        import_from: the folder that ``module:Class`` names are imported from.
+
+    Raises:
+        ConfigError: if a name is unknown or a value has the wrong type.
+    """
+    name = str(given["name"])
+    entry = find(section, name, import_from)
+    for key, value in entry.fixed.items():
+        if key in given and given[key] != value:
+            raise ConfigError(
+                f"{section}.{key}: {name} fixes it at {value!r}, got {given[key]!r}; "
+                f"choose another {section}.name to change it"
+            )
+    values = _checked(entry, section, given)
+    return {"name": name, **values.model_dump(mode="json", by_alias=True)}
+
+
+def find(section: str, name: str, import_from: str) -> Entry:
+    """Return the registered entry of a name, or one for a user's ``module:Class``.
+
+    Raises:
+        ConfigError: if there is no such name.
+    """
+    registered = SCENARIOS if section == "scenario" else METHODS
+    if name in registered:
+        return registered[name]
+    if ":" not in name:
+        raise ConfigError(
+            f"{section}.name: unknown name {name!r}{nearest(name, registered)}; a class of your "
+            "own is named module:Class"
+        )
+    importable_from(import_from)
+    entry = Entry(name)
+    try:
+        entry.load()
+    except ConfigError as error:
+        raise ConfigError(f"{section}.name: {error}") from None
+    return entry
+
+
+def _checked(entry: Entry, section: str, given: Settings) -> BaseModel:
+    """Return a section's settings, checked against the constructor's keyword arguments."""
+    settings = {key: value for key, value in given.items() if key != "name"}
+    schema = constructor_schema(entry.load(), section)
+    checked = validate(schema, {**settings, **entry.fixed}, section)
+    for name in entry.required:
+        if name in settings and settings[name] is None:
+            raise ConfigError(
+                f"{section}.{name}: {given['name']} needs it, got null; choose another "
+                f"{section}.name to do without"
+            )
+    return checked
+
+
+def _construct(entry: Entry, section: str, given: Settings, **supplied: object) -> object:
+    checked = _checked(entry, section, given)
+    target = entry.load()
+    wanted = inspect.signature(target).parameters
+    fields = type(checked).model_fields.items()
+    arguments = {str(field.alias): getattr(checked, name) for name, field in fields}
+    arguments |= {name: value for name, value in supplied.items() if name in wanted}
+    with user_code(f"{section}.name: {given['name']} cannot be built"):
+        return target(**arguments)
+
+
+def _attributes(thing: object, where: str, names: Sequence[str], kind: str) -> list[Any]:
+    """Return a user's object's attributes, which may be properties that raise.
+
+    Raises:
+        ConfigError: if it lacks one.
+        UserCodeError: if one raises.
+    """
+    found = []
+    for name in names:
+        with user_code(f"{where}: its {name} cannot be read"):
+            try:
+                found.append(getattr(thing, name))
+            except AttributeError:
+                if hasattr(type(thing), name):
+                    raise  # a property whose own code lacks something
+                raise ConfigError(
+                    f"{where} is not {kind}: it has no {name}; expected {', '.join(names)}"
+                ) from None
+    return found

@@ -1,0 +1,82 @@
+"""A configuration, read and checked: what can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim.config.construct import build_scenario
+from fedsim.config.model import (
+    Config,
+    RetryConfig,
+    apply_overrides,
+    parse_config,
+    read_config,
+)
+from fedsim.config.spec import RunSpec
+from fedsim.config.variants import expand_variants
+from fedsim.data.datasets import existing_folder
+from fedsim.protocol import Scenario
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked configuration, ready to run.
+
+    Attributes:
+        config: the whole configuration, every default filled in.
+        variants: one configuration per variant.
+        import_from: the folder that ``module:Class`` names are imported from.
+        data_dir: where data sets lie, or None.
+    """
+
+    config: Config
+    variants: Mapping[str, Config]
+    import_from: str
+    data_dir: str | None
+
+    def spec(self, variant: Config, seed: int) -> RunSpec:
+        """Return what a process needs to build one seed of a variant."""
+        available, on_error = variant.availability, variant.on_error
+        return RunSpec(
+            variant.scenario,
+            variant.method,
+            variant.rounds,
+            seed,
+            self.data_dir,
+            self.import_from,
+            availability=tuple(available) if isinstance(available, list) else available,
+            retries=on_error.retry if isinstance(on_error, RetryConfig) else 0,
+            skip_failures=on_error == "skip",
+            resources=variant.resources,
+        )
+
+    def scenario(self) -> Scenario:
+        """Build the first variant's scenario, for the first seed."""
+        first = next(iter(self.variants.values()))
+        return build_scenario(self.spec(first, first.seeds[0]))
+
+
+def prepare(
+    source: str | Path | Mapping[str, Any] | None,
+    overrides: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+) -> Experiment:
+    """Read and check a configuration.
+
+    Args:
+        source: a file, the name of a ready configuration, a mapping, or None for the default.
+        overrides: ``dotted.key=value`` assignments.
+        data_dir: where data sets lie; the environment's ``FEDSIM_DATA`` if left out.
+
+    Raises:
+        ConfigError: for the first thing that is wrong.
+    """
+    import_from = str(Path.cwd())
+    raw = apply_overrides(read_config(source), overrides)
+    config = parse_config(raw, import_from)
+    folder = existing_folder(data_dir)
+    data = None if folder is None else str(folder)
+    return Experiment(config, expand_variants(config, import_from), import_from, data)

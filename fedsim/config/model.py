@@ -1,0 +1,240 @@
+"""Configuration: what a user may write, checked and completed.
+
+A configuration is a YAML file or a mapping. Unknown keys are errors that show the nearest valid
+name; a resolved configuration has every default filled in and is what a run folder keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from fedsim.config.construct import resolve_section
+from fedsim.config.schema import validate
+from fedsim.errors import ConfigError, nearest
+from fedsim.files import parse_yaml, read_yaml
+from fedsim.resources import Resources
+
+DEFAULT = "synthetic"
+MOST_SEEDS = 10_000
+
+
+class PrivacyConfig(BaseModel):
+    """How privacy is accounted and where its noise comes from.
+
+    Attributes:
+        noise_source: ``seed`` (repeatable: a simulation, not private) or ``system``.
+        accountant: which accountant a budget is checked with: ``pld``, ``rdp`` or ``moments``.
+        accounting: ``paper`` charges the plain noise multiplier z, ``exact`` each round's own.
+        delta: δ in (0, 1), or None for N^-1.1.
+        budget: the largest ε that may be spent, or None.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    noise_source: Literal["seed", "system"] = "seed"
+    accountant: Literal["pld", "rdp", "moments"] = "pld"
+    accounting: Literal["paper", "exact"] = "paper"
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+Seconds = Annotated[float, Field(gt=0, le=1e7)]
+"""A time to wait; the operating system's timers take no more than some months."""
+
+
+class DeadlinesConfig(BaseModel):
+    """How long to wait, in seconds, before something counts as hung.
+
+    Attributes:
+        evaluation: one call of an objective.
+        start: Ray's start, and the start of an actor.
+        answer: an actor's sign of life.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    evaluation: Seconds = 600.0
+    start: Seconds = 180.0
+    answer: Seconds = 60.0
+
+
+class RetryConfig(BaseModel):
+    """Try a failed evaluation again, then stop.
+
+    Attributes:
+        retry: how often, at least 1.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    retry: int = Field(ge=1)
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+def parse_seeds(value: Any) -> Any:
+    """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list; other things unchanged."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [value]
+    if not isinstance(value, str):
+        return value
+    seeds: list[int] = []
+    for part in value.split(","):
+        first, dash, last = part.strip().partition("-")
+        digits = first.isdigit() and (last or first).isdigit() and not (dash and not last)
+        if not digits or int(last or first) < int(first):
+            raise ConfigError(f"seeds: expected e.g. 3, 0-9 or 1,4,7-9, got {value!r}")
+        if int(last or first) - int(first) >= MOST_SEEDS:
+            raise ConfigError(f"seeds: expected at most {MOST_SEEDS} in one run, got {value!r}")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
+
+
+class Config(BaseModel):
+    """A whole configuration.
+
+    Attributes:
+        name: names the run folder; the scenario's name if left out.
+        scenario: ``name`` and the scenario's own settings.
+        method: ``name`` and the method's own settings.
+        rounds: queries per agent after the initial design, T.
+        seeds: one run each, e.g. ``[0, 1]`` or ``0-9``.
+        backend: ``serial`` (this process), ``ray``, or ``auto``: Ray when the run is worth it.
+        agents_per_actor: how many agents share one Ray actor, or ``auto``: one actor per CPU.
+        address: an existing Ray cluster, or None for a private local one.
+        privacy: accounting and noise.
+        deadlines: how long to wait.
+        on_error: what follows an evaluation that fails: ``stop`` the run, ``skip`` it (the agent
+            loses a query), or ``{retry: n}``: try it n times again, then stop.
+        resources: run every evaluation as a Ray task that needs these; None: as the objectives
+            say. The serial backend needs none.
+        availability: the probability that an agent takes part in a round: one, or one per agent.
+        variants: what is compared: overrides by label, each a curve in the picture.
+        noise_control: run each private variant once more with its messages replaced by noise.
+        transcript: write down everything that the server program receives.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = ""
+    scenario: dict[str, Any]
+    method: dict[str, Any]
+    rounds: int = Field(ge=1)
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_seeds), Field(min_length=1)
+    ] = [0]
+    backend: Literal["auto", "serial", "ray"] = "auto"
+    agents_per_actor: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    address: str | None = None
+    privacy: PrivacyConfig = PrivacyConfig()
+    deadlines: DeadlinesConfig = DeadlinesConfig()
+    on_error: Literal["stop", "skip"] | RetryConfig = "stop"
+    resources: Resources | None = None
+    availability: Probability | Annotated[list[Probability], Field(min_length=1)] = 1.0
+    variants: dict[str, dict[str, Any]] = {}
+    noise_control: bool = False
+    transcript: bool = False
+
+
+def ready_names() -> list[str]:
+    """Return the names of the ready configurations that ship inside."""
+    folder = resources.files("fedsim.scenarios")
+    return sorted(
+        f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")
+    )
+
+
+def ready_text(name: str) -> str:
+    """Return the text of a ready configuration.
+
+    Raises:
+        ConfigError: if there is none of that name.
+    """
+    if name not in ready_names():
+        raise ConfigError(f"unknown scenario file {name!r}{nearest(name, ready_names())}")
+    return resources.files("fedsim.scenarios").joinpath(f"{name}.yaml").read_text("utf-8")
+
+
+def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the raw configuration of a file, a ready name, or a mapping (None: the default).
+
+    Raises:
+        ConfigError: if there is no such file or name.
+    """
+    if isinstance(source, Mapping):
+        return deepcopy(dict(source))
+    text = str(source or DEFAULT)
+    if text in ready_names():
+        loaded: dict[str, Any] = parse_yaml(ready_text(text))
+        return loaded
+    path = Path(text)
+    if not path.is_file():
+        folder = " (it is a folder)" if path.is_dir() else ""
+        hint = nearest(text, ready_names())
+        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
+    return read_yaml(path)
+
+
+def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Return ``raw`` with ``dotted.key=value`` assignments; values are read as YAML.
+
+    Raises:
+        ConfigError: if an assignment has no ``=`` or leads through something that has no keys.
+    """
+    result = deepcopy(raw)
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set: expected key=value, got {assignment!r}")
+        try:
+            value = parse_yaml(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
+        node = result
+        *parents, last = key.strip().split(".")
+        for part in parents:
+            if node.get(part) is None:
+                node[part] = {}
+            node = node[part]
+            if not isinstance(node, dict):
+                raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
+        node[last] = value
+    return result
+
+
+def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
+    """Return a checked configuration whose sections have every default filled in.
+
+    Variants are kept as the overrides they are; see :func:`fedsim.config.variants.expand_variants`.
+
+    Raises:
+        ConfigError: for the first thing that is wrong.
+    """
+    config = validate(Config, raw, "")
+    for section in ("scenario", "method"):
+        name = getattr(config, section).get("name")
+        if name is None:
+            raise ConfigError(f"{section}.name: missing; it has no default")
+        if not isinstance(name, str):
+            raise ConfigError(f"{section}.name: expected a name, got {name!r}")
+    if not config.name:
+        config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
+    if len(set(config.seeds)) != len(config.seeds):
+        raise ConfigError(f"seeds: expected different seeds, got {config.seeds}")
+    config.scenario = resolve_section("scenario", config.scenario, import_from)
+    config.method = resolve_section("method", config.method, import_from)
+    return config
+
+
+def delta_of(config: Config, agents: int) -> float:
+    """Return the δ that a configuration reports ε at."""
+    return config.privacy.delta or math.pow(agents, -1.1)

@@ -1,0 +1,72 @@
+"""What a process needs to build its part of one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fedsim.config.schema import Settings
+from fedsim.errors import require
+from fedsim.resources import Resources
+
+Availability = float | tuple[float, ...]
+"""The probability that an agent takes part in a round: one for all, or one per agent."""
+
+
+def check_availability(availability: Availability, agents: int) -> None:
+    """Check a list's length.
+
+    Raises:
+        ConfigError: if there is not one probability per agent.
+    """
+    if isinstance(availability, tuple):
+        expected = f"one probability, or a list of {agents}: one per agent"
+        require(len(availability) == agents, "availability", expected, list(availability))
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Everything that a process needs to build its part of one run.
+
+    Attributes:
+        scenario: the resolved ``scenario`` section, with its ``name``.
+        method: the resolved ``method`` section, with its ``name``.
+        rounds: number of queries after the initial design.
+        seed: the run's seed.
+        data_dir: where data sets lie, or None.
+        import_from: the folder that ``module:Class`` names are imported from.
+        availability: the probability that an agent takes part in a round; one, or one per agent.
+        retries: how often a failed evaluation is tried again.
+        skip_failures: whether an evaluation that fails at last is left out, or stops the run.
+        resources: what evaluations need as tasks of their own; None: as the objectives say.
+    """
+
+    scenario: Settings
+    method: Settings
+    rounds: int
+    seed: int
+    data_dir: str | None
+    import_from: str
+    availability: Availability = 1.0
+    retries: int = 0
+    skip_failures: bool = False
+    resources: Resources | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Names scenario, method, rounds, seed and availability: what a journal depends on."""
+        told: list[Any] = [self.scenario, self.method, self.rounds, self.seed]
+        told += [self.availability] if self.availability != 1.0 else []
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def scenario_name(self) -> str:
+        """The scenario's name as configured."""
+        return str(self.scenario["name"])
+
+    @property
+    def method_name(self) -> str:
+        """The method's name as configured."""
+        return str(self.method["name"])

@@ -1,0 +1,94 @@
+"""Variants: what a run compares, as overrides of one configuration."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from fedsim.config.construct import find, resolve_section
+from fedsim.config.model import Config
+from fedsim.config.schema import validate
+from fedsim.errors import ConfigError, nearest
+from fedsim.files import NOISE_CONTROL, slugify
+
+VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
+"""What variants may differ in."""
+
+
+def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
+    """Return one configuration per variant, by label, without variants of their own.
+
+    A variant's overrides are merged into the whole. Where it names another method (or scenario),
+    it inherits those of the base's settings that its own has, too, and neither name fixes.
+
+    Raises:
+        ConfigError: if an override is wrong.
+    """
+    overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
+    expanded: dict[str, Config] = {}
+    for label, changes in overrides.items():
+        if not label.strip():
+            raise ConfigError("variants: expected a label for every variant, got an empty one")
+        try:
+            single = _variant(config, changes, import_from)
+        except ConfigError as error:
+            where = f"variants.{label}: " if config.variants else ""
+            raise ConfigError(f"{where}{error}") from None
+        expanded[label] = single
+        dp = single.method.get("dp")
+        if config.noise_control and isinstance(dp, dict) and "noise_only" in dp:
+            twin = single.model_copy(deep=True)
+            twin.method["dp"]["noise_only"] = True
+            expanded[label + NOISE_CONTROL] = twin
+    if config.noise_control and len(expanded) == len(overrides):
+        raise ConfigError("noise_control: no variant is private; there is nothing to control")
+    _check_folders(list(expanded))
+    return expanded
+
+
+def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
+    for key in changes:
+        if key not in VARIABLE:
+            raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
+    merged = config.model_dump(exclude={"variants", "noise_control"})
+    for section in ("scenario", "method"):
+        base, change = merged[section], changes.get(section)
+        if isinstance(change, Mapping) and change.get("name", base["name"]) != base["name"]:
+            merged[section] = _inherited(section, base, str(change["name"]), import_from)
+    single = validate(Config, _merge(merged, changes), "")
+    single.scenario = resolve_section("scenario", single.scenario, import_from)
+    single.method = resolve_section("method", single.method, import_from)
+    return single
+
+
+def _inherited(
+    section: str, base: Mapping[str, Any], name: str, import_from: str
+) -> dict[str, Any]:
+    entry = find(section, name, import_from)
+    fixed = {*entry.fixed, *find(section, base["name"], import_from).fixed}
+    known = inspect.signature(entry.load()).parameters
+    return {k: v for k, v in base.items() if k in known and k not in fixed}
+
+
+def _check_folders(labels: Sequence[str]) -> None:
+    """Refuse variants that would be kept in one folder, as on disks that ignore case."""
+    kept: dict[str, str] = {}
+    for label in labels:
+        other = kept.setdefault(slugify(label).lower(), label)
+        if other != label:
+            raise ConfigError(
+                f"variants: {other!r} and {label!r} would share the folder {slugify(label)}; "
+                "rename one"
+            )
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = deepcopy(dict(base))
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = _merge(merged[key], value)
+        else:
+            merged[key] = deepcopy(value)
+    return merged

@@ -1,1 +1,0 @@
-"""Feature maps that approximate kernels."""

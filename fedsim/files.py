@@ -1,0 +1,141 @@
+"""YAML as people expect it: repeated keys are errors, and ``1e-3`` is a number."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from fedsim.errors import RunError, RunFolderError, cannot_write
+from fedsim.space import Array
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, but for repeated keys and numbers without a point."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen and key.value != "<<":
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key {key.value!r} stands here twice", key.start_mark
+                    )
+                seen.add(key.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that :class:`_Loader` would take for numbers."""
+
+
+# YAML 1.1, which PyYAML follows, reads 1e-3 as text.
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
+
+def parse_yaml(text: str) -> Any:
+    """Return the value of a YAML text.
+
+    Raises:
+        yaml.YAMLError: if it is not valid, or repeats a key.
+    """
+    return yaml.load(text, _Loader)
+
+
+def format_yaml(value: Mapping[str, Any]) -> str:
+    """Return the YAML text of a mapping, its keys in order."""
+    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a mapping from a file.
+
+    Raises:
+        RunFolderError: if the file cannot be read or is not a YAML mapping.
+    """
+    try:
+        found = parse_yaml(path.read_text("utf-8"))
+    except OSError as error:
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RunFolderError(f"{path}: not a text file in UTF-8: {error}") from error
+    except yaml.YAMLError as error:
+        raise RunFolderError(f"{path}: not valid YAML: {error}") from error
+    if found is None:
+        raise RunFolderError(f"{path}: is empty; `fedsim init NAME` writes one to start from")
+    if not isinstance(found, dict):
+        raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
+    return found
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file's content so that a reader or a crash sees the old or the new, never a part.
+
+    Raises:
+        RunFolderError: if the disk refuses it; the old content is kept.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from error
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write named arrays as npz, atomically.
+
+    Raises:
+        RunError: if something is not an array of numbers: it could not be read back.
+        RunFolderError: as in :func:`write_atomically`.
+    """
+    buffer = io.BytesIO()
+    plain = {name: np.asarray(array) for name, array in arrays.items()}
+    for name, array in plain.items():
+        if array.dtype.hasobject:
+            raise RunError(f"{name}: expected an array of numbers, got {type(arrays[name])}")
+    np.savez(buffer, **plain)  # type: ignore[arg-type]
+    write_atomically(path, buffer.getvalue())
+
+
+def load_arrays(path: Path) -> dict[str, Array]:
+    """Read named arrays; never unpickles.
+
+    Raises:
+        RunFolderError: if the file is damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise RunFolderError(f"{path}: cannot be read: {error}") from error
+
+
+def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a configuration; errors as in :func:`write_atomically`."""
+    write_atomically(path, format_yaml(value).encode())
+
+
+def slugify(name: str) -> str:
+    """Return a name that is safe as a folder: letters, digits, dots, dashes."""
+    return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
+
+
+NOISE_CONTROL = " (noise only)"

@@ -1,0 +1,52 @@
+"""What several methods share: the initial design, and a server that sends nothing."""
+
+from __future__ import annotations
+
+from fedsim.errors import RunError, require
+from fedsim.protocol import Fleet, Payload, Proposal, Request, RoundInfo, State
+from fedsim.rng import Keys
+from fedsim.space import Box, Space, uniform_design
+
+
+class SilentServer:
+    """The server of methods without communication: every agent takes a step in every round."""
+
+    def start(self, fleet: Fleet) -> None:
+        """Do nothing."""
+
+    def round(self, t: int, fleet: Fleet) -> RoundInfo:
+        """Let all agents take a step."""
+        fleet.step(t, None)
+        return {}
+
+    def state(self) -> State:
+        """Return nothing: there is no state."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Do nothing."""
+
+
+def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
+    """Return ``count`` uniform points of a box, keyed alike for all methods."""
+    points = uniform_design(space, box, count, keys("initial-design"))
+    return [Proposal(space.snap(u), "initial") for u in points]
+
+
+def check_initial_points(count: int) -> int:
+    """Return ``count``.
+
+    Raises:
+        ConfigError: if it is below 1.
+    """
+    require(count >= 1, "method.initial_points", "at least 1", count)
+    return count
+
+
+def refuse(request: Request) -> Payload:
+    """Refuse to answer, for agents that no server asks anything.
+
+    Raises:
+        RunError: always.
+    """
+    raise RunError(f"method: its agents answer no requests, got {request.kind!r}")

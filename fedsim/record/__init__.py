@@ -1,0 +1,1 @@
+"""What a run leaves: its folder, its journal and everything beside it."""

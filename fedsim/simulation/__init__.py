@@ -1,0 +1,1 @@
+"""One run: its agents, its fleet and the loop over rounds."""

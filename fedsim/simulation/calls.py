@@ -1,0 +1,169 @@
+"""What passes between a fleet and the agents: calls, tasks, proposals, evaluations, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fedsim.errors import ObjectiveError
+from fedsim.protocol import AgentId, Broadcast, Payload, Proposal, Request
+from fedsim.record.journal import Failed, Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One fleet call, the same for all agents.
+
+    Attributes:
+        t: the round.
+        settled: journal lines that were written before: the history that agents must have.
+        evaluate: whether the agents take a step, or only answer.
+        message: the server's broadcast.
+        then: what to answer, or None.
+    """
+
+    t: int
+    settled: int
+    evaluate: bool
+    message: Broadcast | None
+    then: Request | None
+
+
+@dataclass(frozen=True)  # frozen with slots is slow to pickle
+class Task:
+    """One agent's part in a call.
+
+    Attributes:
+        agent: who.
+        step: the agent's own count: of this step, or of its last one when it only answers.
+        recorded: this step's observations, if they were made already: they are taken instead of
+            proposing and evaluating. None: they are still to be made.
+    """
+
+    agent: AgentId
+    step: int
+    recorded: tuple[Recorded, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """What one agent wants evaluated.
+
+    Attributes:
+        agent: who.
+        step: the agent's own count of steps.
+        proposals: checked points of the space.
+        cpu_seconds: CPU time spent on them.
+    """
+
+    agent: AgentId
+    step: int
+    proposals: tuple[Proposal, ...]
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What became of one agent's proposals.
+
+    Attributes:
+        observations: the evaluations that succeeded, in the scenario's sign.
+        failed: those that failed and are skipped.
+        cpu_seconds: CPU time spent in the objective.
+    """
+
+    observations: tuple[Recorded, ...]
+    failed: tuple[Failed, ...]
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes back from one agent.
+
+    Attributes:
+        agent: who.
+        observations: this step's evaluations, in the scenario's sign.
+        payload: the answer to the request, or None if nothing was asked.
+        cpu_seconds: CPU time spent on the agent, its objective included.
+        objective_cpu_seconds: CPU time spent in the objective alone.
+        failed: this step's evaluations that failed and were skipped.
+    """
+
+    agent: AgentId
+    observations: tuple[Recorded, ...]
+    payload: Payload | None
+    cpu_seconds: float
+    objective_cpu_seconds: float
+    failed: tuple[Failed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluating:
+    """What a group is doing just now, for the watch that enforces the deadline.
+
+    Attributes:
+        agent: whose objective runs.
+        t: the round.
+        point: the point in the user's units, as text.
+        since: ``time.monotonic()`` when it began.
+    """
+
+    agent: AgentId
+    t: int
+    point: str
+    since: float
+
+
+def with_evaluations(tasks: Sequence[Task], evaluated: Mapping[AgentId, Evaluated]) -> list[Task]:
+    """Return tasks that hold what was evaluated for them; the others as they are."""
+    return [
+        replace(task, recorded=evaluated[task.agent].observations)
+        if task.agent in evaluated
+        else task
+        for task in tasks
+    ]
+
+
+def completed(
+    answers: Sequence[Answer],
+    proposed: Sequence[Proposed],
+    evaluated: Mapping[AgentId, Evaluated],
+) -> list[Answer]:
+    """Return answers that tell of their agents' proposals and evaluations, too."""
+    proposing = {p.agent: p.cpu_seconds for p in proposed}
+    nothing = Evaluated((), (), 0.0)
+    whole = []
+    for answer in answers:
+        done = evaluated.get(answer.agent, nothing)
+        seconds = answer.cpu_seconds + proposing.get(answer.agent, 0.0) + done.cpu_seconds
+        whole.append(
+            replace(
+                answer,
+                cpu_seconds=seconds,
+                objective_cpu_seconds=done.cpu_seconds,
+                failed=done.failed,
+            )
+        )
+    return whole
+
+
+def where(agent: AgentId, t: int, point: object, node: str = "") -> str:
+    """Return the words that name an evaluation in errors."""
+    return f"agent {agent}, round {t}, point {point}" + (f", node {node}" if node else "")
+
+
+def hung(place: str, deadline: float, stack: str = "") -> ObjectiveError:
+    """Return the error of an objective that missed its deadline.
+
+    Args:
+        place: from :func:`where`.
+        deadline: the limit, in seconds.
+        stack: where it hangs, or an empty string.
+    """
+    return ObjectiveError(
+        f"the objective did not return within {deadline:g} s ({place}); deadlines.evaluation "
+        "sets the limit",
+        stack,
+        "missed its deadline",
+    )

@@ -1,0 +1,118 @@
+"""The serial backend: all agents in this process, no Ray, same results.
+
+The run works in a thread of its own while the caller's thread watches it: a hung objective is
+reported at its deadline, and Ctrl-C ends the run between two agents.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+from threadpoolctl import threadpool_limits
+
+from fedsim.errors import Interrupted
+from fedsim.imports import user_stack
+from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.runfolder import RunFolder
+from fedsim.simulation.agents import AgentGroup
+from fedsim.simulation.calls import Answer, Call, Task, hung, where
+from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
+
+GRACE_SECONDS = 5.0
+"""How long a stopped run may take to finish the evaluation that it is in."""
+
+
+class SerialTransport:
+    """Calls the agents of one group directly.
+
+    Args:
+        group: all agents.
+    """
+
+    def __init__(self, group: AgentGroup) -> None:
+        self._group = group
+
+    def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
+        """See :class:`fedsim.simulation.fleet.Transport`."""
+        return self._group.handle(call, tasks)
+
+
+class _Worker(threading.Thread):
+    """Runs one simulation; then ``done`` is set, and ``failure`` holds what it raised.
+
+    Waiting is for ``done``: in Python 3.11 a ``join`` that Ctrl-C interrupts takes the thread
+    for finished.
+    """
+
+    def __init__(self, simulation: Simulation, notify: Notify) -> None:
+        super().__init__(daemon=True, name="fedsim-serial")
+        self.simulation = simulation
+        self.notify = notify
+        self.stop = threading.Event()
+        self.done = threading.Event()
+        self.group: AgentGroup | None = None
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        folder = RunFolder(self.simulation.folder)
+        try:
+            log = EvaluationLog(folder.evaluations, self.simulation.spec.fingerprint)
+            with folder.locked(), closing(log), threadpool_limits(limits=1):
+                group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
+                group.build(0)
+                self.group = group
+                history = recorded_history(folder)
+                group.rebuild(sorted({record.agent for record in history}), history)
+                # Libraries that the first agent's objective loaded get one thread as well.
+                with threadpool_limits(limits=1):
+                    simulate(
+                        self.simulation,
+                        SerialTransport(group),
+                        notify=self.notify,
+                        stopped=self.stop.is_set,
+                        agents_are_here=True,
+                    )
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self.done.set()
+
+
+def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notify) -> None:
+    """Run, or go on with, one simulation in this process.
+
+    Args:
+        simulation: what to run.
+        evaluation_deadline: seconds that one call of an objective may take.
+        notify: told of the progress after each round, from the worker's thread.
+
+    Raises:
+        ObjectiveError: if an objective raised, returned nonsense or missed the deadline.
+        Interrupted: after Ctrl-C.
+        FedsimError: whatever else went wrong.
+    """
+    worker = _Worker(simulation, notify)
+    worker.start()
+    try:
+        while not worker.done.wait(0.05):
+            evaluating = worker.group.evaluating if worker.group else None
+            if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
+                worker.stop.set()
+                place = where(evaluating.agent, evaluating.t, evaluating.point)
+                raise hung(place, evaluation_deadline, _stack(worker))
+    except KeyboardInterrupt:
+        worker.stop.set()
+        worker.done.wait(GRACE_SECONDS)
+        raise Interrupted("stopped by Ctrl-C") from None
+    if worker.failure is not None:
+        raise worker.failure
+
+
+def _stack(worker: _Worker) -> str:
+    """Return where the worker is just now."""
+    frame = sys._current_frames().get(worker.ident or 0)
+    return "" if frame is None else f"It hangs here:\n{user_stack(frame)}"

@@ -1,0 +1,259 @@
+"""A class's constructor is its schema, and a user's mistake shows the user's own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedsim.config.construct import build_method, build_scenario, resolve_section
+from fedsim.config.spec import RunSpec
+from fedsim.errors import ConfigError, UserCodeError
+
+UserModule = Callable[[str], str]
+
+SCENARIO = """
+    from dataclasses import dataclass
+    from fedsim.space import Parameter, Space
+
+    @dataclass(frozen=True)
+    class Inner:
+        depth: int = 1
+        __pydantic_config__ = {"extra": "forbid"}
+
+    class Mine:
+        direction = "minimize"
+        agents = 2
+        space = Space((Parameter("x", 0, 1),))
+
+        def __init__(self, scale: float, copy: int = 1, _hidden: str = "h", inner: Inner = Inner(),
+                     limits: tuple[float, float] = (0.0, 1.0), loose=3, seed: int = 5):
+            self.given = (scale, copy, _hidden, inner, limits, loose, seed)
+
+        def objective(self, agent):
+            return lambda point, rng: 0.0
+"""
+
+
+def resolve(section: str, here: Path, **settings: Any) -> dict[str, Any]:
+    return resolve_section(section, settings, str(here))
+
+
+def scenario(here: Path, **settings: Any) -> Any:
+    method = {"name": "random-search"}
+    return build_scenario(RunSpec(settings, method, 1, 7, None, str(here)))
+
+
+class TestSchema:
+    def test_every_default_is_filled_in_whatever_its_name(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = f"{user_module(SCENARIO)}:Mine"
+        assert resolve("scenario", here, name=name, scale=2) == {
+            "name": name,
+            "scale": 2.0,
+            "copy": 1,
+            "_hidden": "h",
+            "inner": {"depth": 1},
+            "limits": [0.0, 1.0],
+            "loose": 3,
+        }
+
+    def test_the_class_gets_what_it_names(self, here: Path, user_module: UserModule) -> None:
+        name = f"{user_module(SCENARIO)}:Mine"
+        built = scenario(here, name=name, scale=2, copy=4, inner={"depth": 3}, limits=[1, 2])
+        scale, copy, hidden, inner, limits, loose, seed = built.given
+        assert (scale, copy, hidden, limits, loose, seed) == (2.0, 4, "h", (1.0, 2.0), 3, 7)
+        assert inner.depth == 3
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"scale": 1, "scael": 1}, "scenario.scael: unknown key; did you mean 'scale'?"),
+            ({"scale": 1, "seed": 1}, "scenario.seed: unknown key"),
+            ({"scale": 1, "inner": {"dpeth": 1}}, "inner.dpeth: unknown key; did you mean 'depth'"),
+            ({}, "scenario.scale: missing; it has no default"),
+            ({"scale": "much"}, "scenario.scale: input should be a valid number.*got 'much'"),
+            ({"scale": None}, "scenario.scale: input should be a valid number, got None"),
+            ({"scale": True}, "scenario.scale: expected a number, got True"),
+            ({"scale": float("nan")}, "scenario.scale: input should be a finite number, got nan"),
+            ({"scale": float("inf")}, "scenario.scale: input should be a finite number, got inf"),
+            ({"scale": 1, "copy": 1.5}, "scenario.copy: .*integer.*got 1.5"),
+            ({"scale": 1, "inner": {"depth": "x" * 200}}, r"inner.depth: .*got 'x{76}\.\.\.$"),
+            ({"scale": 1, "inner": {"depth": False}}, "scenario.inner.depth: expected a number"),
+            ({"scale": 1, "limits": [0, float("nan")]}, "limits.1: .*finite number, got nan"),
+            ({"scale": 1, "loose": float("nan")}, "scenario.loose: expected a number, got nan"),
+            ({"scale": 1, "limits": [0, 1, 2]}, "scenario.limits: .*at most 2 items"),
+        ],
+    )
+    def test_what_is_wrong_is_named_by_its_path(
+        self, here: Path, user_module: UserModule, settings: dict[str, Any], message: str
+    ) -> None:
+        name = f"{user_module(SCENARIO)}:Mine"
+        with pytest.raises(ConfigError, match=message):
+            resolve("scenario", here, name=name, **settings)
+
+    def test_unions_say_everything_that_would_do(self, here: Path) -> None:
+        with pytest.raises(ConfigError) as caught:
+            resolve("method", here, name="dp-fts-de", own_probability=[1])
+        expected = "method.own_probability: input should be a valid string, or input should be a"
+        assert str(caught.value).startswith(expected)
+        assert str(caught.value).endswith("got [1]")
+
+    def test_annotations_that_name_nothing_are_a_clear_error(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = user_module(
+            """
+            from __future__ import annotations
+            class Mine:
+                def __init__(self, x: Missing): ...
+            """
+        )
+        with pytest.raises(ConfigError, match=r"Mine: the annotations .*'Missing' is not defined"):
+            resolve("scenario", here, name=f"{name}:Mine")
+
+
+class TestNames:
+    def test_an_unknown_name_shows_the_nearest(self, here: Path) -> None:
+        with pytest.raises(
+            ConfigError, match=r"unknown name 'dp-fts-ed'; did you mean 'dp-fts-de'"
+        ):
+            resolve("method", here, name="dp-fts-ed")
+
+    @pytest.mark.parametrize("name", ["no_such_module:X", "json.missing:X", "os.path.x:X"])
+    def test_a_missing_module(self, here: Path, name: str) -> None:
+        missing = name.partition(":")[0]
+        with pytest.raises(ConfigError, match=f"no module '{re.escape(missing)}' in the current"):
+            resolve("scenario", here, name=name)
+
+    @pytest.mark.parametrize("name", [":X", "a b:X", ".x:X", "a..b:X"])
+    def test_what_is_no_module_at_all(self, here: Path, name: str) -> None:
+        with pytest.raises(ConfigError, match=r"expected package.module:Class"):
+            resolve("scenario", here, name=name)
+
+    @pytest.mark.parametrize("wanted", ["Mien", "", "Space.x", "SCALE"])
+    def test_a_module_without_the_class(
+        self, here: Path, user_module: UserModule, wanted: str
+    ) -> None:
+        module = user_module(SCENARIO + "\n    SCALE = 1\n")
+        with pytest.raises(ConfigError, match=f"{module} has no class '{wanted}'"):
+            resolve("scenario", here, name=f"{module}:{wanted}")
+
+    def test_the_nearest_class_is_shown(self, here: Path, user_module: UserModule) -> None:
+        with pytest.raises(ConfigError, match="did you mean 'Mine'"):
+            resolve("scenario", here, name=f"{user_module(SCENARIO)}:Mien")
+
+    @pytest.mark.parametrize(
+        ("text", "kind"),
+        [
+            ("import not_installed_anywhere\n", "ModuleNotFoundError"),
+            ("def f(:\n", "SyntaxError"),
+            ("1 / 0\n", "ZeroDivisionError"),
+            ("raise SystemExit(3)\n", "SystemExit"),
+        ],
+    )
+    def test_an_error_inside_the_module_shows_its_own_traceback(
+        self, here: Path, user_module: UserModule, text: str, kind: str
+    ) -> None:
+        module = user_module(text)
+        with pytest.raises(UserCodeError, match=f"{module} cannot be imported: {kind}") as caught:
+            resolve("scenario", here, name=f"{module}:X")
+        shown = caught.value.user_traceback
+        assert f"{module}.py" in shown
+        assert "importlib" not in shown
+        assert "fedsim" not in shown.replace(str(here), "")
+
+
+class TestPresets:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"name": "fts", "subregions": 2}, "method.subregions: fts fixes it at 1, got 2"),
+            ({"name": "fts-de", "dp": {}}, r"method.dp: fts-de fixes it at None, got \{\}"),
+            ({"name": "dp-fts-de", "dp": None}, "method.dp: dp-fts-de needs it, got null"),
+            ({"name": "dp-fts", "dp": None}, "method.dp: dp-fts needs it, got null"),
+        ],
+    )
+    def test_what_a_name_stands_for_cannot_be_changed(
+        self, here: Path, settings: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ConfigError, match=f"{message}; choose another method.name"):
+            resolve("method", here, **settings)
+
+    def test_it_may_be_repeated(self, here: Path) -> None:
+        resolved = resolve("method", here, name="fts", subregions=1, dp=None)
+        assert resolved["subregions"] == 1
+        assert resolved["dp"] is None
+        assert resolve_section("method", resolved, str(here)) == resolved
+
+
+class TestUsersClasses:
+    BASE = (
+        "from fedsim.space import Parameter, Space\n"
+        "S = Space((Parameter('x', 0, 1),))\n"
+        "class Mine:\n"
+        "    space, direction, agents = S, 'maximize', 2\n"
+        "    def objective(self, agent): return None\n"
+    )
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ("    direction = 'up'\n", "its direction: expected maximize or minimize, got 'up'"),
+            ("    agents = 0\n", "its agents: expected a whole number of at least 1, got 0"),
+            ("    agents = 2.0\n", "its agents: expected a whole number of at least 1, got 2.0"),
+            ("    agents = True\n", "its agents: expected a whole number"),
+            ("    space = [0, 1]\n", r"its space: expected a fedsim.space.Space, got \[0, 1\]"),
+            ("    del objective\n", "is not a scenario: it has no objective"),
+        ],
+    )
+    def test_a_scenario_that_is_none_is_explained(
+        self, here: Path, user_module: UserModule, change: str, message: str
+    ) -> None:
+        name = f"{user_module(self.BASE + change)}:Mine"
+        with pytest.raises(ConfigError, match=f"scenario.name: {name}.*{message}"):
+            scenario(here, name=name)
+
+    @pytest.mark.parametrize("error", ["ValueError('no')", "AttributeError('no')"])
+    def test_a_property_that_raises_shows_its_traceback(
+        self, here: Path, user_module: UserModule, error: str
+    ) -> None:
+        change = f"    @property\n    def space(self): raise {error}\n"
+        name = f"{user_module(self.BASE + change)}:Mine"
+        with pytest.raises(UserCodeError, match=r"its space cannot be read: .*no") as caught:
+            scenario(here, name=name)
+        assert f"raise {error}" in caught.value.user_traceback
+
+    def test_a_constructor_that_raises_shows_its_traceback_with_the_cause(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        change = (
+            "    def __init__(self):\n"
+            "        try: 1 / 0\n"
+            "        except ZeroDivisionError as e: raise ValueError('bad') from e\n"
+        )
+        name = f"{user_module(self.BASE + change)}:Mine"
+        with pytest.raises(UserCodeError, match="cannot be built: ValueError: bad") as caught:
+            scenario(here, name=name)
+        shown = caught.value.user_traceback
+        assert "direct cause" in shown
+        assert "ZeroDivisionError" in shown
+        assert "build.py" not in shown
+
+    def test_a_method_that_is_none_is_explained(self, here: Path, user_module: UserModule) -> None:
+        name = f"{user_module(self.BASE)}:Mine"
+        spec = RunSpec({"name": name}, {"name": name}, 1, 0, None, str(here))
+        with pytest.raises(ConfigError, match="is not a method: it has no agent"):
+            build_method(spec, build_scenario(spec))
+
+    def test_a_users_scenarios_package_does_not_hide_ours(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        (here / "scenarios").mkdir()
+        (here / "scenarios" / "__init__.py").write_text("raise RuntimeError")
+        scenario(here, name=f"{user_module(self.BASE)}:Mine")
+        assert scenario(here, name="synthetic").agents == 200

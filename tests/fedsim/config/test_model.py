@@ -1,0 +1,228 @@
+"""What a user may write, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fedsim.config.model import (
+    Config,
+    apply_overrides,
+    parse_config,
+    parse_seeds,
+    read_config,
+    ready_names,
+)
+from fedsim.config.registry import METHODS
+from fedsim.config.variants import expand_variants
+from fedsim.errors import ConfigError
+from fedsim.files import NOISE_CONTROL
+from tests.util.small import small
+
+
+def parse(raw: dict[str, Any]) -> Config:
+    return parse_config(raw, "")
+
+
+def expand(raw: dict[str, Any]) -> dict[str, Config]:
+    return expand_variants(parse(raw), "")
+
+
+class TestResolved:
+    @pytest.mark.parametrize("name", ["synthetic", "digits-svm"])
+    def test_ready_configurations_are_accepted_again_unchanged(self, name: str) -> None:
+        first = parse(read_config(name)).model_dump(mode="json")
+        assert parse(first).model_dump(mode="json") == first
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_every_method_is_accepted_again_unchanged(self, method: str) -> None:
+        first = parse(small(method)).model_dump(mode="json")
+        assert parse(first).model_dump(mode="json") == first
+        assert first["method"]["initial_points"] == 2
+
+    def test_every_default_is_there(self) -> None:
+        resolved = parse(small("dp-fts-de")).model_dump(mode="json")
+        assert resolved.keys() == Config.model_fields.keys()
+        assert resolved["deadlines"] == {"evaluation": 600.0, "start": 180.0, "answer": 60.0}
+        assert resolved["method"]["dp"]["sampling_rate"] == 0.25
+        assert resolved["method"]["surrogate"]["candidates"] == 20
+        assert resolved["seeds"] == [0]
+
+    def test_the_name_is_the_scenarios_if_left_out(self) -> None:
+        raw = small()
+        del raw["name"]
+        assert parse(raw).name == "synthetic"
+
+    def test_what_is_given_is_not_changed(self) -> None:
+        raw = small("fts", variants={"a": {"method": {"name": "ts"}}})
+        before = repr(raw)
+        expand(raw)
+        assert repr(raw) == before
+
+
+class TestSeeds:
+    @pytest.mark.parametrize(
+        ("text", "seeds"),
+        [(3, [3]), ("3", [3]), ("0-3", [0, 1, 2, 3]), ("1, 4,7-8", [1, 4, 7, 8]), ([5, 2], [5, 2])],
+    )
+    def test_ways_to_write_them(self, text: Any, seeds: list[int]) -> None:
+        assert parse_seeds(text) == seeds
+        assert parse(small(seeds=text)).seeds == seeds
+
+    @pytest.mark.parametrize("text", ["-1", "a", "1-", "1-x", "", "3-1", "1.5", "--1"])
+    def test_what_is_no_seed(self, text: str) -> None:
+        with pytest.raises(ConfigError, match="seeds: "):
+            parse(small(seeds=text))
+
+    @pytest.mark.parametrize("value", [True, -1, [0, -1], [1.5], [], {"a": 1}, None, [True]])
+    def test_other_values(self, value: Any) -> None:
+        with pytest.raises(ConfigError, match="seeds"):
+            parse(small(seeds=value))
+
+    def test_repeated_ones_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"seeds: expected different seeds, got \[1, 1\]"):
+            parse(small(seeds="1,1"))
+
+
+class TestOverrides:
+    @pytest.mark.parametrize(
+        ("assignment", "value"),
+        [
+            ("a.b=2", 2),
+            ("a.b=1e-3", 1e-3),
+            ("a.b=x=y", "x=y"),
+            ("a.b=null", None),
+            ("a.b=", None),
+            ("a.b=[1, 2]", [1, 2]),
+            ("a.b={c: 1}", {"c": 1}),
+            ("a.b='3'", "3"),
+            (" a.b =1 - 1/t", "1 - 1/t"),
+        ],
+    )
+    def test_values_are_yaml(self, assignment: str, value: Any) -> None:
+        assert apply_overrides({"a": {"b": 1, "d": 4}}, [assignment]) == {"a": {"b": value, "d": 4}}
+
+    def test_sections_are_made(self) -> None:
+        assert apply_overrides({"a": None}, ["a.b.c=1"]) == {"a": {"b": {"c": 1}}}
+
+    def test_the_last_one_wins_and_the_original_stays(self) -> None:
+        raw = {"a": 1}
+        assert apply_overrides(raw, ["a=2", "a=3"]) == {"a": 3}
+        assert raw == {"a": 1}
+
+    @pytest.mark.parametrize(
+        ("assignment", "message"),
+        [
+            ("a", "expected key=value, got 'a'"),
+            ("=1", "expected key=value, got '=1'"),
+            ("a.b.c=1", "a.b.c: 'b' has no keys of its own"),
+            ("a.b=[1", "a.b: cannot read the value"),
+            ("a.b={c: 1, c: 2}", "a.b: cannot read the value"),
+        ],
+    )
+    def test_what_is_wrong(self, assignment: str, message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            apply_overrides({"a": {"b": 1}}, [assignment])
+
+
+class TestWhatIsWrong:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"raunds": 3}, "raunds: unknown key; did you mean 'rounds'"),
+            ({"privacy": {"detla": 0.1}}, "privacy.detla: unknown key; did you mean 'delta'"),
+            ({"deadlines": {"x": 1}}, "deadlines.x: unknown key; valid names: answer, eval"),
+            ({"rounds": 0}, "rounds: .*greater than or equal to 1, got 0"),
+            ({"rounds": True}, "rounds: expected a number, got True"),
+            ({"rounds": None}, "rounds: .*integer, got None"),
+            ({"rounds": float("nan")}, "rounds: .*finite number, got nan"),
+            ({"privacy": {"delta": 1}}, "privacy.delta: .*less than 1, got 1"),
+            ({"privacy": {"delta": float("nan")}}, "privacy.delta: .*got nan"),
+            ({"privacy": {"budget": float("inf")}}, "privacy.budget: .*finite number, got inf"),
+            ({"deadlines": {"evaluation": 0}}, "deadlines.evaluation: .*greater than 0"),
+            ({"deadlines": None}, "deadlines: .*got None"),
+            ({"backend": "dask"}, "backend: input should be 'auto', 'serial' or 'ray', got 'dask'"),
+            ({"agents_per_actor": 0}, "agents_per_actor: .*'auto', or .*equal to 1, got 0"),
+            ({"scenario": "synthetic"}, "scenario: .*got 'synthetic'"),
+            ({"scenario": {}}, "scenario.name: missing"),
+            ({"method": {"name": 5}}, "method.name: expected a name, got 5"),
+            ({"method": {"name": None}}, "method.name: missing"),
+            ({"variants": {"a": None}}, "variants.a: .*got None"),
+            ({"variants": {"a": {"seeds": 3}}}, "variants.a: seeds: unknown key; valid names: "),
+            ({"variants": {"a": {"method": "fts"}}}, "variants.a: method: .*got 'fts'"),
+            ({"variants": {"a": {"method": {"x": 1}}}}, "variants.a: method.x: unknown key"),
+            ({"variants": {"a": {"rounds": 0}}}, "variants.a: rounds: .*got 0"),
+            ({"variants": {"a b": {}, "A-b": {}}}, "'a b' and 'A-b' would share the folder A-b"),
+            ({1: 2}, "1"),
+        ],
+    )
+    def test_is_named(self, changes: dict[Any, Any], message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            expand({**small(), **changes})
+
+    def test_a_missing_section(self) -> None:
+        raw = small()
+        del raw["method"]
+        with pytest.raises(ConfigError, match="method: missing; it has no default"):
+            parse(raw)
+
+    def test_a_ready_name_that_does_not_exist(self) -> None:
+        with pytest.raises(
+            ConfigError, match=r"syntetic: neither a file .* did you mean 'synthetic'"
+        ):
+            read_config("syntetic")
+        assert "synthetic" in ready_names()
+
+
+class TestVariants:
+    def test_without_variants_there_is_one_curve_named_like_its_method(self) -> None:
+        (label,) = expand(small("fts"))
+        assert label == "fts"
+
+    def test_overrides_are_merged_deeply(self) -> None:
+        variants = {"few": {"method": {"message": {"features": 4}}, "rounds": 7}, "base": {}}
+        found = expand(small("dp-fts-de", variants=variants))
+        assert list(found) == ["few", "base"]
+        assert found["few"].method["message"]["features"] == 4
+        assert found["few"].method["surrogate"] == found["base"].method["surrogate"]
+        assert (found["few"].rounds, found["base"].rounds) == (7, 2)
+        assert found["few"].variants == {}
+
+    def test_another_method_inherits_what_it_knows(self) -> None:
+        found = expand(small("fts", variants={"ts": {"method": {"name": "ts"}}}))["ts"].method
+        assert found["initial_points"] == 2
+        assert found["surrogate"]["candidates"] == 20
+        assert "dp" not in found
+
+    def test_what_the_names_fix_is_not_inherited(self) -> None:
+        """A private variant of a method without privacy is private."""
+        variants = {name: {"method": {"name": name}} for name in ("fts", "fts-de", "dp-fts-de")}
+        for base in variants:
+            found = expand(small(base, variants=variants))
+            assert (found["fts"].method["subregions"], found["fts"].method["dp"]) == (1, None)
+            assert (found["fts-de"].method["subregions"], found["fts-de"].method["dp"]) == (2, None)
+            assert found["dp-fts-de"].method["subregions"] == 2
+            assert found["dp-fts-de"].method["dp"]["noise_multiplier"] == 1.0
+
+    def test_another_scenario_inherits_what_it_knows(self) -> None:
+        other = {"scenario": {"name": "digits-svm", "partition": {"minimum": 2}}}
+        found = expand(small(variants={"svm": other}))["svm"].scenario
+        partition = {"kind": "dirichlet", "concentration": 0.5, "minimum": 2}
+        assert found == {"name": "digits-svm", "agents": 3, "partition": partition}
+
+
+class TestNoiseControl:
+    def test_every_private_variant_gets_a_twin(self) -> None:
+        variants = {"private": {}, "plain": {"method": {"name": "fts-de"}}}
+        found = expand(small("dp-fts-de", variants=variants, noise_control=True))
+        twin = "private" + NOISE_CONTROL
+        assert list(found) == ["private", twin, "plain"]
+        expected = found["private"].model_dump()
+        expected["method"]["dp"]["noise_only"] = True
+        assert found[twin].model_dump() == expected
+        assert found["private"].method["dp"]["noise_only"] is False
+
+    def test_where_nothing_is_private_it_is_an_error(self) -> None:
+        with pytest.raises(ConfigError, match="noise_control: no variant is private"):
+            expand(small("fts", noise_control=True))

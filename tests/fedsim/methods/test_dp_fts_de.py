@@ -1,0 +1,239 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.errors import ConfigError
+from fedsim.methods.dp_fts_de import DPFTSDE, PrivacySettings
+from fedsim.methods.local_model import LocalModelSettings
+from fedsim.methods.messages import FederatedWork, MessageSettings
+from fedsim.methods.own_probability import own_probability_schedule
+from fedsim.protocol import Broadcast, Context, Observation
+from fedsim.record.journal import observations, read_journal
+from fedsim.results.analysis import Run
+from fedsim.rng import Keys
+from fedsim.space import Array, Parameter, Space
+
+GRID = Space((Parameter("x", 0.0, 1.0, levels=200),))
+SQUARE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
+SURROGATE = LocalModelSettings(length_scale=0.1, noise_variance=0.01, fit_every=0, mean="zero")
+CONFIG: dict[str, Any] = {
+    "name": "trial",
+    "scenario": {"name": "synthetic", "agents": 8, "grid_size": 100},
+    "method": {
+        "name": "dp-fts-de",
+        "initial_points": 3,
+        "own_probability": 0.0,
+        "message": {"features": 20, "length_scale": 0.05},
+        "surrogate": {"length_scale": 0.05, "fit_every": 0},
+    },
+    "rounds": 6,
+    "backend": "serial",
+}
+
+
+def simulate(folder: Path, **changes: Any) -> Run:
+    method = {**CONFIG["method"], **changes.pop("method", {})}
+    return fedsim.run({**CONFIG, "method": method, **changes}, out=folder / "run")
+
+
+def journal(run: Run) -> list[dict[str, Any]]:
+    return list(read_journal(run.runs[0].folder.journal))
+
+
+def releases(run: Run) -> list[dict[str, Any]]:
+    return [line for line in journal(run) if line["kind"] == "release"]
+
+
+def sources(run: Run) -> Mapping[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for t, record in observations(journal(run)):
+        found.setdefault(t, set()).add(record.source)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 - 1/t", [0.0, 0.5, 0.75]),
+        ("1-1/sqrt(t)", [0.0, 1 - 2**-0.5, 0.5]),
+        ("1 - 1/t^2", [0.0, 0.75, 0.9375]),
+        ("1 - 1/t**0.25", [0.0, 1 - 2**-0.25, 1 - 4**-0.25]),
+        (0.3, [0.3, 0.3, 0.3]),
+        ("1", [1.0, 1.0, 1.0]),
+    ],
+)
+def test_own_probability(text: str | float, expected: list[float]) -> None:
+    schedule = own_probability_schedule(text)
+    assert [schedule(t) for t in (1, 2, 4)] == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "text", ["1/t", "1 - 2/t", "1 - 1/t^0", "1 - 1/t^.", "", 1.5, -0.1, float("nan"), "nan"]
+)
+def test_own_probability_refuses(text: str | float) -> None:
+    with pytest.raises(ConfigError, match="own_probability: expected"):
+        own_probability_schedule(text)
+
+
+def work(space: Space, subregions: int, kind: Any = "sample") -> FederatedWork:
+    settings = MessageSettings(kind=kind, features=30, length_scale=0.1)
+    return FederatedWork(Context(space, 10, 5, seed=3), settings, subregions, SURROGATE)
+
+
+def test_the_servers_maximiser_on_a_grid_is_exact() -> None:
+    federated = work(GRID, 3)
+    vectors = np.random.default_rng(0).standard_normal((3, 30))
+    assert GRID.grid is not None
+    phi = federated.features.matrix(GRID.grid)
+    region = np.minimum((GRID.grid[:, 0] * 3).astype(int), 2)
+    expected = GRID.grid[np.argmax((phi @ vectors.T)[np.arange(200), region])]
+    assert np.array_equal(federated.maximiser(vectors, Keys(0, 4, 1)), expected)
+
+
+def test_the_servers_maximiser_is_no_worse_than_many_points_and_the_same_for_all() -> None:
+    federated = work(SQUARE, 4)
+    vectors = np.random.default_rng(1).standard_normal((4, 30))
+    found = federated.maximiser(vectors, Keys(0, 4, 1))
+    assert np.array_equal(found, work(SQUARE, 4).maximiser(vectors.copy(), Keys(0, 7, 1)))
+
+    def value(U: Array) -> Array:
+        region = (U[:, 0] >= 0.5) * 2 + (U[:, 1] >= 0.5)
+        return (federated.features.matrix(U) @ vectors.T)[np.arange(len(U)), region]
+
+    others = value(np.random.default_rng(2).random((20_000, 2)))
+    spread = np.ptp(others)
+    assert value(found[None])[0] > others.max() - 0.02 * spread
+
+
+def test_a_samples_norm_is_prior_noise_and_a_means_is_small() -> None:
+    generator = np.random.default_rng(5)
+    inputs = generator.random((12, 2))
+    outputs = 0.5 + 0.1 * generator.standard_normal(12)
+    norms = {}
+    for kind in ("sample", "mean"):
+        settings = MessageSettings(kind, 0.5, 100, length_scale=0.1)  # type: ignore[arg-type]
+        federated = FederatedWork(Context(SQUARE, 10, 5, 0), settings, 1, SURROGATE)
+        features = federated.features.matrix(inputs)
+        vector = federated.message(features, outputs, np.random.default_rng(0))
+        norms[kind] = np.linalg.norm(vector)
+    assert 7 < norms["sample"] < 12  # about sqrt(100)
+    assert norms["mean"] < 2
+
+
+def test_agents_explore_their_own_sub_region_first() -> None:
+    method = DPFTSDE(Context(SQUARE, 8, 5, 0), subregions=4, surrogate=SURROGATE)
+    boxes = SQUARE.subregions(4)
+    for agent in range(8):
+        proposals = method.agent(agent).propose(0, None, Keys(0, agent, 0))
+        points = np.array([p.u for p in proposals])
+        assert boxes[agent % 4].contains(points).all()
+    whole = DPFTSDE(
+        Context(SQUARE, 8, 5, 0), subregions=4, local_initial_design=False, surrogate=SURROGATE
+    )
+    points = np.array([p.u for p in whole.agent(0).propose(0, None, Keys(0, 0, 0))])
+    assert not boxes[0].contains(points).all()
+
+
+def test_the_first_query_comes_from_the_server_and_none_without_a_message() -> None:
+    method = DPFTSDE(Context(GRID, 4, 5, 0), own_probability="1 - 1/t", surrogate=SURROGATE)
+    program = method.agent(0)
+    program.observe([Observation(0, 0, np.array([0.25125628140703515]), 1.0, "initial")])
+    message = Broadcast({"vectors": np.ones((2, 100))})
+    assert program.propose(1, message, Keys(0, 0, 1))[0].source == "server"
+    assert program.propose(1, None, Keys(0, 0, 1))[0].source == "own"
+
+
+def test_t_queries_cost_t_releases_and_the_last_is_followed_by_none(tmp_path: Path) -> None:
+    run = simulate(tmp_path)
+    assert [line["t"] for line in releases(run)] == [0, 1, 2, 3, 4, 5]
+    assert sources(run) == {0: {"initial"}, **{t: {"server"} for t in range(1, 7)}}
+    assert run.summaries()[0]["epsilon"]["releases"] == 6
+
+
+@pytest.mark.parametrize("last", [0, 2])
+def test_after_a_public_last_round_agents_go_on_alone_at_no_cost(tmp_path: Path, last: int) -> None:
+    run = simulate(tmp_path, method={"share_until": last})
+    assert len(releases(run)) == last
+    assert all(sources(run)[t] == {"server" if t <= last else "own"} for t in range(1, 7))
+
+
+def test_a_budget_refuses_what_would_exceed_it_and_agents_go_on_alone(tmp_path: Path) -> None:
+    costs = simulate(tmp_path / "free").rounds["epsilon_pld"].tolist()
+    budget = (costs[2] + costs[3]) / 2  # room for the releases 0, 1 and 2
+    run = simulate(tmp_path / "bound", privacy={"budget": budget})
+    assert ["refused" in line for line in releases(run)] == [False] * 3 + [True] * 3
+    assert sources(run)[3] == {"server"}
+    assert all(sources(run)[t] == {"own"} for t in (4, 5, 6))
+    outcome = run.summaries()[0]
+    assert outcome["epsilon"]["pld"] == costs[2] <= budget
+    assert outcome["releases_refused"] == 3
+
+
+def test_the_server_sees_releases_and_nothing_else(tmp_path: Path) -> None:
+    run = simulate(tmp_path, transcript=True)
+    received = [json.loads(x) for x in run.runs[0].folder.transcript.read_text().splitlines()]
+    assert all(set(line) <= {"call", "kind", "t", "release", "replies"} for line in received)
+    assert all("replies" not in line for line in received[:-1])
+    assert received[-1]["replies"] == []
+    for line in received[:-1]:
+        assert set(line["release"]) == {"vectors"}
+        assert np.shape(line["release"]["vectors"]) == (2, 20)
+
+
+def test_without_privacy_nothing_is_charged(tmp_path: Path) -> None:
+    run = simulate(tmp_path, method={"name": "fts-de"})
+    assert all("event" not in line for line in releases(run))
+    assert run.summaries()[0]["epsilon"] == {}
+
+
+def test_planned_costs_are_what_the_run_charges(tmp_path: Path) -> None:
+    context = Context(GRID, 8, 6, 0)
+    planned = DPFTSDE(context, message=MessageSettings(features=20)).planned_costs()
+    charged = [line["event"] for line in releases(simulate(tmp_path))]
+    assert [cost.record() for cost in planned] == charged
+
+
+def test_the_noise_only_control_does_not_depend_on_the_messages(tmp_path: Path) -> None:
+    queries = []
+    for length_scale in (0.05, 0.04):
+        run = simulate(
+            tmp_path / str(length_scale),
+            method={
+                "dp": {"noise_only": True},
+                "surrogate": {"length_scale": length_scale, "fit_every": 0},
+                "message": {"features": 20, "length_scale": 0.05, "noise_variance": length_scale},
+            },
+        )
+        queries.append([record.u for _, record in observations(journal(run))])
+        assert all(line["experimenter"]["signal_to_noise"] == 0 for line in releases(run))
+    assert queries[0] == queries[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"subregions": 0}, "subregions"),
+        ({"subregions": 9}, "subregions.*8"),
+        ({"share_until": -1}, "share_until"),
+        ({"initial_points": 0}, "initial_points"),
+        ({"message": {"features": 0}}, "features"),
+        ({"message": {"length_scale": float("nan")}}, "length_scale"),
+        ({"message": {"center": float("inf")}}, "center"),
+        ({"dp": {"sampling_rate": 1.5}}, "sampling_rate"),
+        ({"dp": {"noise_multiplier": 0.0}}, "noise_multiplier"),
+        ({"dp": {"clipping_norm": -1.0}}, "clipping_norm"),
+    ],
+)
+def test_settings_out_of_range(tmp_path: Path, method: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        simulate(tmp_path, method=method)
+
+
+def test_default_settings_are_the_papers() -> None:
+    dp = PrivacySettings()
+    assert (dp.sampling_rate, dp.noise_multiplier, dp.clipping_norm) == (0.25, 1.0, 11.0)

@@ -1,0 +1,182 @@
+"""The journal survives what disks and kills do to it."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.errors import DiskError, RunFolderError
+from fedsim.record.journal import (
+    HEADER,
+    LineWriter,
+    Recorded,
+    cut_torn_line,
+    encode,
+    observations,
+    open_journal,
+    read_journal,
+)
+
+LINES: list[dict[str, Any]] = [
+    {"kind": "step", "t": 0, "observations": [[0, 0, 0, [0.5], 1.5, None, "initial"]]},
+    {"kind": "ask", "t": 0, "request": "share", "agents": [0]},
+    {"kind": "release", "t": 0},
+]
+
+
+def write(path: Path) -> bytes:
+    journal = open_journal(path, "r1")
+    for line in LINES:
+        journal.append(line)
+    journal.close()
+    return path.read_bytes()
+
+
+class FakeFile:
+    """An unbuffered file that takes ``room`` bytes, ``at_once`` at a time."""
+
+    def __init__(self, room: int, at_once: int, code: int) -> None:
+        self.data = b""
+        self.room, self.at_once, self.code = room, at_once, code
+
+    def write(self, data: memoryview) -> int:
+        taken = min(len(data), self.at_once, self.room - len(self.data))
+        if taken == 0:
+            raise OSError(self.code, "No space left on device")
+        self.data += bytes(data[:taken])
+        return taken
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    data = write(tmp_path / "j")
+    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":1,"run":"r1"}'
+    assert list(read_journal(tmp_path / "j")) == LINES
+    assert [(t, r.y) for t, r in observations(LINES)] == [(0, 1.5)]
+
+
+@given(
+    st.builds(
+        Recorded,
+        st.integers(0, 10**6),
+        st.integers(0, 10**6),
+        st.integers(0, 99),
+        st.lists(st.floats(0, 1), min_size=1).map(tuple),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        st.text(),
+    )
+)
+def test_evaluations_come_back_exactly(record: Recorded) -> None:
+    assert Recorded.from_json(json.loads(encode({"r": record.to_json()}))["r"]) == record
+
+
+def test_nan_is_never_written() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode({"y": float("nan")})
+
+
+def test_a_line_torn_anywhere_is_cut_and_the_rest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    data = write(path)
+    for size in range(len(data) + 1):
+        path.write_bytes(data[:size])
+        whole = data[:size].count(b"\n")
+        assert list(read_journal(path)) == LINES[: max(0, whole - 1)]
+        journal = open_journal(path, "r1")
+        for line in LINES[max(0, whole - 1) :]:
+            journal.append(line)
+        journal.close()
+        assert path.read_bytes() == data
+
+
+def test_cutting_a_journal_that_is_not_there_does_nothing(tmp_path: Path) -> None:
+    cut_torn_line(tmp_path / "j")
+    assert not (tmp_path / "j").exists()
+
+
+def test_a_torn_line_longer_than_a_buffer_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    data = write(path)
+    path.write_bytes(data + b"x" * 300_000)
+    cut_torn_line(path)
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("bad", [b'{"kind":"st', b"5", b'{"t":0}', b"\xff\xfe"])
+def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
+    path = tmp_path / "j"
+    lines = write(path).splitlines()
+    lines[2] = bad
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(RunFolderError, match="line 3 is damaged"):
+        list(read_journal(path))
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "j").write_bytes(encode({**HEADER, "format": 99}))
+    with pytest.raises(RunFolderError, match=r"expected a journal of format 1, got .*99.*version"):
+        list(read_journal(tmp_path / "j"))
+
+
+def test_an_absent_journal_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="not found; is this the folder of one seed"):
+        list(read_journal(tmp_path / "j"))
+
+
+def test_a_folder_in_its_place_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "j").mkdir()
+    with pytest.raises(RunFolderError, match=r"j: cannot be written: Is a directory") as caught:
+        open_journal(tmp_path / "j", "r1")
+    assert caught.value.exit_code == 2
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        list(read_journal(tmp_path / "j"))
+
+
+@pytest.fixture
+def on_fake(tmp_path: Path) -> Callable[[FakeFile], LineWriter]:
+    def make(file: FakeFile) -> LineWriter:
+        writer = LineWriter(tmp_path / "j")
+        writer.close()
+        writer._file = file  # type: ignore[assignment]
+        return writer
+
+    return make
+
+
+def test_short_writes_are_continued(on_fake: Callable[[FakeFile], LineWriter]) -> None:
+    file = FakeFile(10**6, 3, 0)
+    on_fake(file).append(LINES[0])
+    assert file.data == encode(LINES[0])
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO])
+def test_a_full_disk_is_a_failed_run_that_can_be_resumed(
+    on_fake: Callable[[FakeFile], LineWriter], code: int
+) -> None:
+    file = FakeFile(12, 5, code)
+    with pytest.raises(
+        DiskError, match=r"No space left.*make room, then `fedsim resume`"
+    ) as caught:
+        on_fake(file).append(LINES[0])
+    assert caught.value.exit_code == 3
+    assert file.data == encode(LINES[0])[:12]
+
+
+def test_a_read_only_disk_is_another_matter(on_fake: Callable[[FakeFile], LineWriter]) -> None:
+    with pytest.raises(RunFolderError) as caught:
+        on_fake(FakeFile(0, 5, errno.EROFS)).append(LINES[0])
+    assert not isinstance(caught.value, DiskError)
+
+
+def test_the_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
+    open_journal(tmp_path / "j", "r1").close()
+    open_journal(tmp_path / "j", "r1").close()
+    with pytest.raises(RunFolderError, match=r"other settings than config\.yaml"):
+        open_journal(tmp_path / "j", "r2")

@@ -1,0 +1,208 @@
+"""Where unfinished runs stand, as told by their folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fedsim
+from fedsim.cli.main import run_command
+from fedsim.files import format_yaml
+from fedsim.record.runfolder import locked
+from fedsim.results.analysis import load
+from fedsim.results.status import Standing, standings
+from tests.util.small import await_lines, small
+
+COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
+ROUNDS = 6
+
+GATED = """
+    import time
+    from pathlib import Path
+    from fedsim.space import Parameter, Space
+
+    class Gated:
+        '''Waits in the middle of round 2 until it is let on.'''
+
+        space, direction, agents = Space((Parameter("x", 0, 1),)), "minimize", 3
+
+        def objective(self, agent):
+            calls = []
+
+            def objective(point, rng):
+                calls.append(point)
+                while agent == 1 and len(calls) == 4 and not Path("go").exists():
+                    time.sleep(0.01)
+                if agent == 2 and len(calls) == 3:
+                    raise ValueError("bad luck")
+                return 10.0 * agent + point["x"]
+
+            return objective
+"""
+
+
+def show(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    capsys.readouterr()
+    assert run_command(("show", "runs/small-1", *options)) == 0
+    return capsys.readouterr().out
+
+
+def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def only(folder: str = "runs/small-1") -> Standing:
+    (found,) = standings(load(folder).runs)
+    return found
+
+
+@pytest.fixture
+def waiting(here: Path, user_module: Callable[[str], str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A run in another process, of two seeds, that waits in the middle of the first's round 2."""
+    raw = small("dp-fts-de", rounds=ROUNDS, on_error="skip", seeds=[0, 1], privacy={"delta": 1e-5})
+    raw["scenario"] = {"name": f"{user_module(GATED)}:Gated"}
+    Path("run.yaml").write_text(format_yaml(raw), "utf-8")
+    command = [*COMMAND, "run", "run.yaml"]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    with subprocess.Popen(command, stdout=-1, stderr=-1, env=environment) as process:
+        await_lines(Path("runs/small-1/seed-0/journal.jsonl"), 5)  # header, two rounds, releases
+        await_lines(Path("runs/small-1/seed-0/state/evaluations.jsonl"), 2)
+        yield process
+        process.kill()
+
+
+def test_a_run_that_runs_and_is_killed(
+    waiting: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(Path("runs/small-1"))
+    first, second = json.loads(show(capsys, "--json"))["runs"]
+    assert contents(Path("runs/small-1")) == before
+    assert (first["status"], second["status"]) == ("running", "waiting")
+    assert (first["round"], first["rounds"]) == (1, ROUNDS)
+    assert (first["agents"], first["agents_present"]) == (3, 3)
+    assert (first["evaluations"], first["evaluations_under_way"]) == (8, 1)  # 3 * 2 + 3 - failed
+    assert first["evaluations_failed"] == 1
+    assert first["evaluations_per_second"] > 0
+    assert first["epsilon"]["releases"] == 2
+    assert first["epsilon"]["pld"] > 0
+    assert first["seconds_left"] > 0
+    assert (first["direction"], first["metric"]) == ("minimize", "best value")
+    assert 0 <= first["best"] < 1
+    assert 10 <= first["mean"] < 11
+    assert (second["round"], second["best"], second["seconds_left"]) == (-1, None, None)
+    text = show(capsys)
+    assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best 0." in text
+    assert "(pld, δ = 1e-05), 3 agents, 1 failed, " in text
+    assert "8 evaluations, 1 more done of the next step, about 0:00:" in text
+    assert f"seed 1: waiting, 0 of {ROUNDS} rounds\n" in text
+    assert "resume" not in text
+
+    waiting.kill()
+    waiting.wait()
+    text = show(capsys)
+    assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best 0." in text
+    assert f"seed 1: not started, 0 of {ROUNDS} rounds\n" in text
+    assert "go on with: fedsim resume runs/small-1" in text
+
+    Path("go").touch()
+    done = fedsim.resume("runs/small-1")
+    assert [one["status"] for one in done.summaries()] == ["done", "done"]
+    assert len(done.rounds) == 2 * (ROUNDS + 1)
+    assert "go on with" not in show(capsys)
+
+
+@pytest.fixture
+def stopped(here: Path) -> Path:
+    """The folder of a seed whose run was killed after its last round, before its tables."""
+    (one,) = fedsim.run(small("dp-fts-de", rounds=3, privacy={"delta": 1e-3})).runs
+    one.folder.update_manifest(status="running")
+    return one.folder.path
+
+
+def test_what_a_kill_tore_is_left_out(stopped: Path) -> None:
+    (stopped / "state" / "checkpoint.npz").unlink()
+    whole = only()
+    for name in ("journal.jsonl", "timings.jsonl", "state/evaluations.jsonl"):
+        with (stopped / name).open("a", encoding="utf-8") as file:
+            file.write('{"kind":"step","t":9,"observ')
+    assert only() == whole
+    assert (whole.state, whole.progress.round, whole.seconds_left) == ("stopped", 3, 0.0)
+
+
+def test_half_a_header_is_no_journal_yet(stopped: Path) -> None:
+    (stopped / "journal.jsonl").write_text('{"kind":"fedsim-jour')
+    (stopped / "timings.jsonl").unlink()
+    (stopped / "state" / "evaluations.jsonl").write_text("nonsense\n")
+    found = only()
+    assert found.progress.round == -1
+    assert (found.under_way, found.privacy, found.seconds_left) == (0, None, None)
+
+
+def test_it_tells_what_the_tables_tell_later(stopped: Path) -> None:
+    found = only()
+    last = load("runs/small-1").rounds.iloc[-1]
+    assert found.progress.best == last["best"]
+    assert found.progress.mean_best == pytest.approx(last["mean_best"], abs=1e-12)
+    assert found.privacy is not None
+    assert found.privacy.delta == 1e-3
+    assert found.privacy.epsilon == last["epsilon_pld"]
+
+
+def test_who_works_on_it(stopped: Path) -> None:
+    assert only().state == "stopped"
+    with locked(stopped.parent, 0):
+        assert only().state == "waiting"
+        with locked(stopped, 0):
+            assert only().state == "running"
+            assert only(str(stopped)).state == "running"
+
+
+def test_a_reason_is_told_of_the_last_stop_only(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = json.loads((stopped / "manifest.json").read_text("utf-8"))
+
+    def note(status: str) -> None:
+        told = {**manifest, "status": status, "reason": "stopped by Ctrl-C"}
+        (stopped / "manifest.json").write_text(json.dumps(told), "utf-8")
+
+    note("interrupted")
+    assert show(capsys).splitlines()[0].endswith("15 evaluations: stopped by Ctrl-C")
+    note("running")  # resumed, and killed
+    assert only().reason is None
+
+
+def test_a_scenario_that_is_gone_is_not_missed(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No code that a folder names is run to show it."""
+    config = stopped / "config.yaml"
+    gone = config.read_text("utf-8").replace("name: synthetic", "name: gone:Gone")
+    config.write_text(gone, "utf-8")
+    found = only()
+    assert found.direction == "maximize"
+    assert (found.progress.agents, found.progress.evaluations) == (3, 15)
+    assert found.privacy is not None
+    (record,) = json.loads(show(capsys, "--json"))["runs"]
+    assert record["best"] >= record["mean"]
+    assert record["round"] == 3
+
+
+def test_absent_agents_are_not_among_the_present(here: Path) -> None:
+    (one,) = fedsim.run(small(rounds=3, availability=[1.0, 0.0, 1.0])).runs
+    one.folder.update_manifest(status="running")
+    progress = only().progress
+    assert (progress.agents, progress.present, progress.evaluations) == (3, 2, 10)
+
+
+def test_it_needs_no_pandas() -> None:
+    code = "import sys, fedsim.cli.main, fedsim.results.status; assert 'pandas' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,108 @@
+"""The serial backend notices what hangs, stops when asked, and changes nothing."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_info
+
+from fedsim.config.model import parse_config
+from fedsim.config.spec import RunSpec
+from fedsim.errors import Interrupted, ObjectiveError, RunFolderError
+from fedsim.record.journal import read_journal
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import RunFolder, locked
+from fedsim.simulation.loop import Simulation
+from fedsim.simulation.serial import run_serial
+from tests.util.small import small
+
+HANGING = """
+    import threading
+    from fedsim.space import Parameter, Space
+    let_go = threading.Event()
+    class Mine:
+        space, direction, agents = Space((Parameter("x", 0, 1),)), "maximize", 2
+        def objective(self, agent):
+            return lambda point, rng: wait(agent)
+    calls = []
+    def wait(agent):
+        calls.append(agent)
+        if agent == 1 and len(calls) > 4:
+            let_go.wait(600)  # here it hangs
+        return float(len(calls))
+"""
+
+
+@pytest.fixture
+def hanging(here: Path, user_module: Callable[[str], str]) -> Simulation:
+    raw = small()
+    raw["scenario"] = {"name": f"{user_module(HANGING)}:Mine"}
+    config = parse_config(raw, str(here))
+    RunFolder(here / "seed-0").create({})
+    spec = RunSpec(config.scenario, config.method, config.rounds, 0, None, str(here))
+    return Simulation(spec, here / "seed-0")
+
+
+def test_a_hung_objective_is_named_with_the_place_where_it_hangs(hanging: Simulation) -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(ObjectiveError) as caught:
+        run_serial(hanging, 0.3, lambda progress: None)
+    # Nobody waited for it: its thread still hangs.
+    assert [t.name for t in threading.enumerate() if t not in before] == ["fedsim-serial"]
+    text = str(caught.value)
+    assert text.startswith("the objective did not return within 0.3 s (agent 1, round 1, point {'x")
+    assert text.endswith("deadlines.evaluation sets the limit")
+    assert "# here it hangs" in caught.value.user_traceback
+    assert "fedsim/agents.py" not in caught.value.user_traceback
+    lines = list(read_journal(RunFolder(hanging.folder).journal))
+    assert [line["t"] for line in lines] == [0]
+    next(m for n, m in sys.modules.items() if n.startswith("users_")).let_go.set()
+
+
+def test_ctrl_c_ends_the_run_after_the_evaluation(hanging: Simulation) -> None:
+    def press(progress: Progress) -> None:
+        if progress.round > 0:
+            return
+        users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
+        threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT)).start()
+        threading.Timer(0.6, users.let_go.set).start()
+
+    with pytest.raises(Interrupted, match="stopped by Ctrl-C"):
+        run_serial(hanging, 60.0, press)
+    with locked(hanging.folder, 0):  # its worker has gone
+        pass
+    assert len(list(read_journal(RunFolder(hanging.folder).journal))) < 4
+
+
+def test_two_runs_never_share_a_folder(
+    hanging: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RunFolder, "locked", lambda self: locked(self.path, 0))
+    with (
+        locked(hanging.folder, 0),
+        pytest.raises(RunFolderError, match="another process is running this run"),
+    ):
+        run_serial(hanging, 60.0, lambda progress: None)
+    assert not RunFolder(hanging.folder).journal.exists()
+
+
+def test_one_thread_while_it_runs_and_as_before_afterwards(hanging: Simulation) -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info()]
+
+    before, during = threads(), []
+
+    def note(progress: Progress) -> None:
+        during.extend(threads())
+        raise Interrupted("enough")
+
+    with pytest.raises(Interrupted, match="enough"):
+        run_serial(hanging, 60.0, note)
+    assert during
+    assert set(during) == {1}
+    assert threads() == before

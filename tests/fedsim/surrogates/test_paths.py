@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from fedsim.surrogates.exact_gp import ExactGP, condition
+from fedsim.surrogates.kernels import Family, Kernel
+from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
+
+DRAWS = 4000
+
+
+def posterior_of(family: Family = "squared_exponential", n: int = 6) -> ExactGP:
+    rng = np.random.default_rng(0)
+    kernel = Kernel(family, (0.3,), 1.5)
+    return condition(kernel, 0.05, rng.random((n, 2)), rng.random(n), 0.4)
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+@pytest.mark.parametrize("family", ["squared_exponential", "matern52"])
+def test_path_moments_are_the_posteriors(family: Family, beta: float) -> None:
+    # The mean over features and weights is exact; five standard errors of a mean and a variance.
+    posterior = posterior_of(family)
+    rng = np.random.default_rng(1)
+    U = np.concatenate([posterior.inputs[:2], rng.random((4, 2))])
+    samples = np.array([sample_path(posterior, 64, beta, rng).values(U) for _ in range(DRAWS)])
+    variance = beta**2 * posterior.covariance(U).diagonal()
+    errors = np.abs(samples.mean(axis=0) - posterior.mean(U))
+    assert np.all(errors < 5 * np.sqrt(variance / DRAWS))
+    np.testing.assert_allclose(samples.var(axis=0), variance, rtol=5 * math.sqrt(2.5 / DRAWS))
+
+
+def test_path_with_beta_zero_is_the_mean() -> None:
+    posterior = posterior_of()
+    U = np.random.default_rng(2).random((5, 2))
+    path = sample_path(posterior, 50, 0.0, np.random.default_rng(3))
+    np.testing.assert_allclose(path.values(U), posterior.mean(U), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 6])
+@pytest.mark.parametrize("family", ["squared_exponential", "matern52"])
+def test_path_values_gradients_and_ranking_agree(family: Family, n: int) -> None:
+    path = sample_path(posterior_of(family, n), 80, 1.0, np.random.default_rng(4))
+    U = np.random.default_rng(5).random((9, 2))
+    U.setflags(write=False)
+    values, gradients = path.values_and_gradients(U)
+    np.testing.assert_allclose(values, path.values(U), rtol=1e-12)
+    np.testing.assert_allclose(path.ranking(U) + 0.4, values, atol=1e-3)
+    for d in range(2):
+        step = 1e-6 * np.eye(2)[d]
+        slope = (path.values(U + step) - path.values(U - step)) / 2e-6
+        np.testing.assert_allclose(gradients[:, d], slope, rtol=1e-4, atol=1e-5)
+
+
+def test_grid_factor_rebuilds_the_kernel_matrix_with_low_rank() -> None:
+    grid = np.linspace(0, 1, 1000)[:, None]
+    kernel = Kernel("squared_exponential", (0.03,), 2.0)
+    G = grid_factor(kernel, grid)
+    assert G.shape[1] < 100
+    assert not G.flags.writeable
+    np.testing.assert_allclose(G @ G.T, kernel.matrix(grid, grid), atol=4e-10)
+
+
+def test_grid_factor_of_full_rank() -> None:
+    grid = np.linspace(0, 1, 7)[:, None]
+    kernel = Kernel("matern52", (0.05,), 1.0)
+    G = grid_factor(kernel, grid)
+    assert G.shape == (7, 7)
+    np.testing.assert_allclose(G @ G.T, kernel.matrix(grid, grid), atol=1e-12)
+
+
+@pytest.mark.parametrize("observed", [[2, 5, 5, 5, 9], [3] * 25])
+def test_grid_samples_have_the_posteriors_moments(observed: list[int]) -> None:
+    # A point observed repeatedly, with more observations than the rank in the second case.
+    rng = np.random.default_rng(6)
+    grid = np.linspace(0, 1, 12)[:, None]
+    kernel = Kernel("squared_exponential", (0.2,), 1.0)
+    y, index = rng.random(len(observed)), np.array(observed)
+    posterior = condition(kernel, 0.1, grid[index], y)
+    G = grid_factor(kernel, grid)
+    samples = np.array([sample_on_grid(G, index, y, 0.1, 1.5, rng) for _ in range(DRAWS)])
+    covariance = 1.5**2 * posterior.covariance(grid)
+    scale = covariance.diagonal().max()
+    np.testing.assert_allclose(
+        samples.mean(axis=0), posterior.mean(grid), atol=5 * math.sqrt(scale / DRAWS)
+    )
+    np.testing.assert_allclose(np.cov(samples.T), covariance, atol=5 * scale * math.sqrt(2 / DRAWS))
+    exact_mean = sample_on_grid(G, index, y, 0.1, 0.0, rng)
+    np.testing.assert_allclose(exact_mean, posterior.mean(grid), atol=1e-6)

@@ -1,0 +1,173 @@
+"""The linear model, the exact Gaussian process and the marginal likelihood."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from fedsim.errors import RunError
+from fedsim.space import Array
+from fedsim.surrogates.cholesky import factorise
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS, fit, negative_log_likelihood
+from fedsim.surrogates.kernels import Family, Kernel, squared_differences
+from fedsim.surrogates.linear import linear_posterior
+from fedsim.surrogates.rff import draw_features
+
+
+def read_only(*arrays: Array) -> None:
+    for array in arrays:
+        array.setflags(write=False)
+
+
+@pytest.mark.parametrize("n", [0, 1, 9, 10, 25])
+def test_linear_mean_by_the_definition(n: int) -> None:
+    rng = np.random.default_rng(n)
+    Phi, y, noise = rng.standard_normal((n, 10)), rng.standard_normal(n), 0.3
+    read_only(Phi, y)
+    Sigma = Phi.T @ Phi + noise * np.eye(10)
+    np.testing.assert_allclose(
+        linear_posterior(Phi, y, noise).mean, np.linalg.solve(Sigma, Phi.T @ y), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("n", [8, 60])
+def test_linear_mean_is_the_gp_mean_with_kernel_phi_phi(n: int) -> None:
+    # FTS, App. B, Eq. (6)
+    rng = np.random.default_rng(n)
+    features = draw_features(Kernel("squared_exponential", (0.2,), 1.0), 2, 30, rng)
+    Phi, phi = features.matrix(rng.random((n, 2))), features.matrix(rng.random((5, 2)))
+    y = rng.random(n)
+    gp_mean = phi @ Phi.T @ np.linalg.solve(Phi @ Phi.T + 0.1 * np.eye(n), y)
+    np.testing.assert_allclose(phi @ linear_posterior(Phi, y, 0.1).mean, gp_mean, atol=1e-11)
+
+
+@pytest.mark.parametrize("n", [3, 12])
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_linear_sample_moments(n: int, scale: float) -> None:
+    rng = np.random.default_rng(0)
+    M, noise = 4, 0.5
+    Phi, y = rng.standard_normal((n, M)), rng.standard_normal(n)
+    posterior = linear_posterior(Phi, y, noise)
+    samples = np.array([posterior.sample(rng, scale) for _ in range(20_000)])
+    covariance = scale**2 * noise * np.linalg.inv(Phi.T @ Phi + noise * np.eye(M))
+    # five standard errors of a mean and of a covariance
+    tolerance = 5 * covariance.diagonal().max() / math.sqrt(20_000)
+    np.testing.assert_allclose(samples.mean(axis=0), posterior.mean, atol=5 * scale / 141)
+    np.testing.assert_allclose(np.cov(samples.T), covariance, atol=math.sqrt(2) * tolerance)
+
+
+def test_linear_prior_without_data() -> None:
+    posterior = linear_posterior(np.empty((0, 3)), np.empty(0), 0.1)
+    np.testing.assert_array_equal(posterior.mean, np.zeros(3))
+    expected = np.random.default_rng(5).standard_normal(3)
+    np.testing.assert_array_equal(posterior.sample(np.random.default_rng(5)), expected)
+
+
+def test_gp_posterior_by_the_definition() -> None:
+    rng = np.random.default_rng(1)
+    X, y, U = rng.random((12, 2)), rng.random(12), rng.random((4, 2))
+    read_only(X, y, U)
+    kernel = Kernel("matern52", (0.3,), 1.5)
+    posterior = condition(kernel, 0.04, X, y, 0.5)
+    A = kernel.matrix(X, X) + 0.04 * np.eye(12)
+    k = kernel.matrix(U, X)
+    np.testing.assert_allclose(posterior.mean(U), 0.5 + k @ np.linalg.solve(A, y - 0.5))
+    covariance = kernel.matrix(U, U) - k @ np.linalg.solve(A, k.T)
+    np.testing.assert_allclose(posterior.covariance(U), covariance, atol=1e-12)
+
+
+def test_gp_without_data_is_the_prior() -> None:
+    kernel = Kernel("matern52", (0.3,), 1.5)
+    posterior = condition(kernel, 0.04, np.empty((0, 2)), np.empty(0), 0.5)
+    U = np.random.default_rng(0).random((3, 2))
+    np.testing.assert_array_equal(posterior.mean(U), np.full(3, 0.5))
+    np.testing.assert_array_equal(posterior.covariance(U), kernel.matrix(U, U))
+
+
+def test_singular_matrix_names_kernel_and_noise() -> None:
+    X = np.full((3, 1), 0.5)
+    with pytest.raises(RunError, match=r"squared_exponential.*noise variance 1e-20.*3 x 3.*larger"):
+        condition(Kernel("squared_exponential", (0.2,), 1.0), 1e-20, X, np.zeros(3))
+
+
+def test_matrix_with_nan_is_refused() -> None:
+    with pytest.raises(RunError, match="not positive definite"):
+        factorise(np.array([[1.0, np.nan], [np.nan, 1.0]]), "test")
+
+
+@pytest.mark.parametrize("family", ["squared_exponential", "matern52"])
+@pytest.mark.parametrize("theta", [[-1.5, -3.0], [-1.5, -0.7, -3.0]])
+def test_likelihood_and_its_gradient(family: Family, theta: list[float]) -> None:
+    rng = np.random.default_rng(2)
+    X, r = rng.random((15, 2)), rng.standard_normal(15)
+    differences = squared_differences(X, ard=len(theta) == 3)
+
+    def value(theta: Array) -> float:
+        return negative_log_likelihood(theta, family, differences, r)[0]
+
+    at = np.array(theta)
+    kernel, eta = Kernel(family, tuple(np.exp(at[:-1])), 1.0), math.exp(at[-1])
+    A = kernel.matrix(X, X) + eta * np.eye(15)
+    variance = r @ np.linalg.solve(A, r) / 15
+    density = multivariate_normal(np.zeros(15), variance * A).logpdf(r)
+    assert value(at) == pytest.approx(-density, rel=1e-10)
+    for other in (0.9 * variance, 1.1 * variance):  # the variance put in is the best
+        assert multivariate_normal(np.zeros(15), other * A).logpdf(r) < density
+
+    _, gradient = negative_log_likelihood(at, family, differences, r)
+    steps = 1e-6 * np.eye(len(theta))
+    slopes = [(value(at + s) - value(at - s)) / 2e-6 for s in steps]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-6)
+
+
+def test_fit_recovers_hyperparameters() -> None:
+    # Over 30 draws of 80 points the fitted length scale had a standard deviation of about 10 %.
+    rng = np.random.default_rng(3)
+    X = rng.random((80, 2))
+    kernel = Kernel("squared_exponential", (0.25,), 4.0)
+    covariance = kernel.matrix(X, X) + 0.01 * np.eye(80)
+    y = np.linalg.cholesky(covariance) @ rng.standard_normal(80)
+    read_only(X, y)
+    fitted = fit("squared_exponential", False, X, y)
+    assert fitted.kernel.length_scales[0] == pytest.approx(0.25, rel=0.3)
+    assert fitted.kernel.variance == pytest.approx(4.0, rel=0.6)
+    assert fitted.noise_variance == pytest.approx(0.01, rel=0.6)
+    assert fit("squared_exponential", False, X, y) == fitted
+
+
+def test_fit_is_at_least_as_likely_as_a_wide_search() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.random((25, 2))
+    r = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(25)
+    differences = squared_differences(X, ard=False)
+
+    def value(length_scale: float, ratio: float) -> float:
+        theta = np.log([length_scale, ratio])
+        return negative_log_likelihood(theta, "matern52", differences, r)[0]
+
+    fitted = fit("matern52", False, X, r)
+    scales, ratios = np.geomspace(0.03, 9, 25), np.geomspace(1e-6, 9, 25)
+    best = min(value(scale, ratio) for scale in scales for ratio in ratios)
+    found = value(fitted.kernel.length_scales[0], fitted.noise_variance / fitted.kernel.variance)
+    assert found <= best + 0.01
+
+
+def test_fit_follows_the_outputs_scale() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.random((20, 2))
+    r = np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(20)
+    one, large = fit("matern52", True, X, r), fit("matern52", True, X, 1024.0 * r)
+    np.testing.assert_allclose(large.kernel.length_scales, one.kernel.length_scales, rtol=1e-3)
+    assert large.kernel.variance == pytest.approx(1024.0**2 * one.kernel.variance, rel=1e-2)
+    assert large.noise_variance == pytest.approx(1024.0**2 * one.noise_variance, rel=1e-2)
+
+
+def test_fit_of_noiseless_data_stays_in_bounds() -> None:
+    X = np.linspace(0, 1, 12)[:, None]
+    fitted = fit("squared_exponential", False, X, X[:, 0] - 0.5)
+    assert fitted.noise_variance / fitted.kernel.variance >= 0.99 * NOISE_RATIO_BOUNDS[0]
+    condition(fitted.kernel, fitted.noise_variance, X, X[:, 0])

@@ -1,0 +1,59 @@
+"""Small configurations, for tests of the whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedsim.config.experiment import prepare
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import RunFolder
+from fedsim.simulation.loop import Simulation
+from fedsim.simulation.serial import run_serial
+
+
+def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
+    """Return a configuration that runs in a moment; ``changes`` replace its keys."""
+    settings: dict[str, Any] = {"name": method, "initial_points": 2}
+    if "fts" in method:
+        settings["message"] = {"features": 8}
+        settings["surrogate"] = {"fit_every": 0, "candidates": 20}
+    config = {
+        "name": "small",
+        "scenario": {"name": "synthetic", "agents": 3, "grid_size": 20, "length_scale": 0.2},
+        "method": settings,
+        "rounds": 2,
+        "backend": "serial",
+    }
+    return {**config, **changes}
+
+
+def make(folder: Path, raw: dict[str, Any]) -> Simulation:
+    """Return a simulation whose folder exists."""
+    experiment = prepare(raw)
+    (variant,) = experiment.variants.values()
+    RunFolder(folder).create({})
+    return Simulation(experiment.spec(variant, 0), folder)
+
+
+def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
+    """Run, or go on with, a simulation in this process; return its journal."""
+    run_serial(simulation, 60.0, notify)
+    return RunFolder(simulation.folder).journal.read_bytes()
+
+
+def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:
+    """Wait until a file, which may come and go meanwhile, has exactly so many whole lines."""
+    deadline = time.monotonic() + seconds
+    while (found := _lines(path)) != count:
+        assert time.monotonic() < deadline, f"{path}: {found} of {count} lines"
+        time.sleep(0.02)
+
+
+def _lines(path: Path) -> int:
+    try:
+        return path.read_bytes().count(b"\n")
+    except FileNotFoundError:
+        return 0
