@@ -55,7 +55,7 @@ finally:
 def test_a_node_is_lost_half_way(tmp_path: Path, resources: str) -> None:
     (tmp_path / "driver.py").write_text(DRIVER)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
-    path = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), environment.get("PYTHONPATH", "")])
     run = subprocess.run(
         [sys.executable, str(tmp_path / "driver.py"), resources, str(tmp_path)],
         cwd=HERE,
