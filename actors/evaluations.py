@@ -30,7 +30,7 @@ from fedsim.protocol import AgentId, Evaluation
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
-from fedsim.simulation.evaluation import evaluate
+from fedsim.simulation.evaluation import call_with_retries
 from fedsim.space import Value
 
 GRACE_SECONDS = 10.0
@@ -129,7 +129,7 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
     watched = partial(_deadline, work.deadline, place)
     value, error, start = None, None, time.process_time()
     try:
-        value = evaluate(black_box, work.point, key, work.index, place, retries, watched)
+        value = call_with_retries(black_box, work.point, key, work.index, place, retries, watched)
     except ObjectiveError as failure:
         error = failure
     return Result(value, error, time.process_time() - start)

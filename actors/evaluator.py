@@ -26,8 +26,8 @@ from fedsim.config.model import DeadlinesConfig
 from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
 from fedsim.protocol import AgentId, Proposal
+from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.journal import Failed, Recorded
 from fedsim.resources import Resources
 from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space

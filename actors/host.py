@@ -12,11 +12,13 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
+from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.protocol import AgentId
-from fedsim.record.journal import Recorded
+from fedsim.record.entries import Recorded
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Answer, Call, Evaluating, Proposed, Task
+from fedsim.simulation.calls import Activity, Answer, Call, Evaluating, Proposed, Task
+from fedsim.simulation.evaluation import LocalEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class AgentHost:
 
     def __init__(self) -> None:
         self._group: AgentGroup | None = None
-        self._taking_over: AgentId | None = None
+        self._activity = Activity()
 
     def propose(
         self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
@@ -90,23 +92,28 @@ class AgentHost:
             # One BLAS thread: results must not depend on the number of cores. The variable that
             # Ray sets comes too late for libraries that are loaded already.
             threadpool_limits(limits=1)
-            self._group, self._taking_over = None, assignment.agents[0]
-            group = AgentGroup(assignment.spec, node=platform.node())
+            self._activity.busy, self._group = assignment.agents[0], None
+            group = _new_group(assignment.spec, self._activity)
             group.rebuild(assignment.agents, assignment.history)
-            self._group, self._taking_over = group, None
+            self._group = group
         assert self._group is not None
         try:
             yield self._group
         finally:
-            self._group.busy = None
+            self._activity.busy = None
 
     @ray.method(concurrency_group="health")
     def health(self) -> Health:
         """Tell what the host is doing; answered while an objective runs."""
-        busy = self._group.busy if self._group else self._taking_over
-        evaluating = self._group.evaluating if self._group else None
+        busy, evaluating = self._activity.busy, self._activity.evaluating
         seconds = time.monotonic() - evaluating.since if evaluating else 0.0
         return Health(busy, evaluating, seconds, platform.node())
+
+
+def _new_group(spec: RunSpec, activity: Activity) -> AgentGroup:
+    scenario = build_scenario(spec)
+    evaluator = LocalEvaluator(spec, scenario, activity, node=platform.node())
+    return AgentGroup(spec, scenario, build_method(spec, scenario), evaluator, activity)
 
 
 # Ray's type stubs do not know concurrency groups.

@@ -1,4 +1,4 @@
-"""The driver's side: start servers, hand them jobs, watch them, clean up."""
+"""The driver's side: start servers, hand them jobs, listener them, clean up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +20,7 @@ from fedsim.actors.plan import Plan, available_megabytes, make_plan
 from fedsim.actors.server import ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
-from fedsim.jobs import Job
-from fedsim.record.progress import Progress
+from fedsim.jobs import Job, Listener
 from fedsim.record.runfolder import run_folder_of
 from fedsim.resources import Resources
 
@@ -31,21 +30,6 @@ wait for it."""
 
 GRACE_SECONDS = 5.0
 """How long servers may take to close what they are writing, once a run is stopped."""
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Whom to tell what.
-
-    Attributes:
-        started: told when a job starts.
-        progress: told how far a job is.
-        finished: told when a job is done.
-    """
-
-    started: Callable[[Job], None]
-    progress: Callable[[Job, Progress], None]
-    finished: Callable[[Job], None]
 
 
 @dataclass
@@ -59,8 +43,8 @@ class _Slot:
     asked: Any = None
     heard: float = field(default_factory=time.monotonic)
 
-    def start(self, job: Job, watch: Watch) -> None:
-        watch.started(job)
+    def start(self, job: Job, listener: Listener) -> None:
+        listener.started(job)
         # The server need not have the driver's working directory.
         folder = job.simulation.folder.absolute()
         self.job = job
@@ -94,14 +78,14 @@ def _plan(
     return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address, evaluation)
 
 
-def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, watch: Watch) -> None:
+def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, listener: Listener) -> None:
     """Run jobs on Ray, several at a time.
 
     Args:
         jobs: what to run.
         config: the whole configuration.
         agents: the number of agents of the largest run.
-        watch: is told how it goes.
+        listener: follows the run.
 
     Raises:
         FedsimError: the first thing that goes wrong; the other jobs are stopped.
@@ -115,18 +99,18 @@ def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, watch: Watch) -
             check_room(need, "an evaluation")
         if config.address is not None:
             plan.check_memory(resources.get("memory", float("inf")) / 1e6)
-        _run_jobs(jobs, plan, config, watch)
+        _run_jobs(jobs, plan, config, listener)
 
 
-def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, watch: Watch) -> None:
+def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, listener: Listener) -> None:
     waiting, slots = deque(jobs), list[_Slot]()
     try:
         for _ in range(min(plan.parallel, len(jobs))):
             server = _server(plan, config)
             slots.append(_Slot(server, waiting[0], config.deadlines.start))
-            slots[-1].start(waiting.popleft(), watch)
+            slots[-1].start(waiting.popleft(), listener)
         while slots:
-            _advance(slots, waiting, watch)
+            _advance(slots, waiting, listener)
     except BaseException:
         _stop(slots)
         raise
@@ -143,25 +127,25 @@ def _server(plan: Plan, config: Config) -> Any:
     ).remote(plan.hosts, plan.cpus_per_host, config.deadlines)
 
 
-def _advance(slots: list[_Slot], waiting: deque[Job], watch: Watch) -> None:
+def _advance(slots: list[_Slot], waiting: deque[Job], listener: Listener) -> None:
     """Wait a moment; report progress; hand the next job to a server that is free."""
     done, _ = ray.wait([slot.running for slot in slots], num_returns=1, timeout=POLL_SECONDS)
     for slot in list(slots):
-        _report(slot, watch)
+        _report(slot, listener)
         if slot.running not in done:
             continue
         _check_result(slot)
         slot.asked = slot.server.progress.remote()
-        _report(slot, watch, GRACE_SECONDS)
-        watch.finished(slot.job)
+        _report(slot, listener, GRACE_SECONDS)
+        listener.finished(slot.job)
         if waiting:
-            slot.start(waiting.popleft(), watch)
+            slot.start(waiting.popleft(), listener)
         else:
             ray.kill(slot.server)
             slots.remove(slot)
 
 
-def _report(slot: _Slot, watch: Watch, wait_seconds: float = 0.0) -> None:
+def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
     if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
         if time.monotonic() - slot.heard > slot.deadline:
             raise ResourceError(
@@ -172,7 +156,7 @@ def _report(slot: _Slot, watch: Watch, wait_seconds: float = 0.0) -> None:
     answer, slot.asked = slot.asked, slot.server.progress.remote()
     slot.heard = time.monotonic()
     try:
-        watch.progress(slot.job, ray.get(answer, timeout=GRACE_SECONDS))
+        listener.progress(slot.job, ray.get(answer, timeout=GRACE_SECONDS))
     except RayError:
         return  # a dead server shows in its run
 

@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
-from fedsim.config.construct import build_scenario
+from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.model import DeadlinesConfig
+from fedsim.protocol import Scenario
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
@@ -42,14 +43,15 @@ class SimulationServer:
         folder = RunFolder(simulation.folder)
         log = EvaluationLog(folder.evaluations, simulation.spec.fingerprint)
         with folder.locked(), closing(log):
-            transport = self._transport(simulation, folder, log)
-            simulate(simulation, transport, notify=self._note, stopped=self._stop.is_set)
+            scenario = build_scenario(simulation.spec)
+            transport = self._transport(simulation, scenario, folder, log)
+            method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
+            simulate(simulation, scenario, method, transport, notify=self._note, stopped=stopped)
 
     def _transport(
-        self, simulation: Simulation, folder: RunFolder, log: EvaluationLog
+        self, simulation: Simulation, scenario: Scenario, folder: RunFolder, log: EvaluationLog
     ) -> RayTransport:
         spec, stopped = simulation.spec, self._stop.is_set
-        scenario = build_scenario(spec)
         evaluator = None
         if simulation.evaluation is not None:
             agents = range(scenario.agents)

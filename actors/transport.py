@@ -14,16 +14,24 @@ from typing import Any, Literal
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.host import Assignment
 from fedsim.actors.nodes import reason
 from fedsim.actors.pool import Host, HostPool
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
 from fedsim.protocol import AgentId
-from fedsim.record.journal import Recorded, observations, read_journal
+from fedsim.record.entries import Recorded, observations
+from fedsim.record.journal import read_journal
 from fedsim.record.runfolder import RunFolder
-from fedsim.simulation.calls import Answer, Call, Proposed, Task, completed, with_evaluations
+from fedsim.simulation.calls import (
+    Answer,
+    Call,
+    Evaluator,
+    Proposed,
+    Task,
+    completed,
+    with_evaluations,
+)
 
 ATTEMPTS = 3
 """How often a host's part of one call is tried before the run fails."""
@@ -86,7 +94,7 @@ class RayTransport:
         folder: RunFolder,
         agents: int,
         stopped: Callable[[], bool],
-        evaluator: TaskEvaluator | None = None,
+        evaluator: Evaluator | None = None,
     ) -> None:
         self._pool = pool
         self._spec = spec

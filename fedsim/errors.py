@@ -88,6 +88,13 @@ class ObjectiveError(UserCodeError):
         self.reason = reason
 
 
+class LostKeysError(RunError):
+    """An agent's program was rebuilt and has no secret keys any more.
+
+    Its ``reply`` raises this; the aggregator that asked sees the status ``lost_keys``.
+    """
+
+
 class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
     """The run was stopped from outside; what was recorded is kept."""
 

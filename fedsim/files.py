@@ -128,6 +128,11 @@ def load_arrays(path: Path) -> dict[str, Array]:
         raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
 
+def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
     """Write a configuration; errors as in :func:`write_atomically`."""
     write_atomically(path, format_yaml(value).encode())

@@ -1,17 +1,19 @@
-"""The jobs of a run, who is told of them, and their manifests."""
+"""The jobs of a run, who follows them, and their manifests."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
+from fedsim.config.spec import RunSpec
 from fedsim.errors import RunFolderError, cannot_write
-from fedsim.record.manifest import environment, now
+from fedsim.imports import user_code
+from fedsim.protocol import KnowsOptimum, Scenario
+from fedsim.record.manifest import Facts, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
@@ -38,22 +40,28 @@ class Job:
 
 
 class Listener(Protocol):
-    """Is told how a run goes; methods may be called from other threads."""
+    """Follows a run; its methods may be called from other threads."""
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Everything is checked; the jobs start now."""
+
+    def started(self, job: Job) -> None:
+        """A job starts, or goes on."""
 
     def progress(self, job: Job, progress: Progress) -> None:
         """A job finished a round."""
 
     def finished(self, job: Job) -> None:
-        """A job is done and its tables are written."""
+        """A job is done."""
 
 
 class Quiet:
     """A listener that says nothing."""
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
+        """Say nothing."""
+
+    def started(self, job: Job) -> None:
         """Say nothing."""
 
     def progress(self, job: Job, progress: Progress) -> None:
@@ -64,20 +72,28 @@ class Quiet:
 
 
 class Keeper:
-    """Keeps the manifests: which jobs run, how they ended.
+    """A listener that keeps the manifests, which say what runs and how it ended, and the tables.
 
     Args:
-        listener: told of finished jobs.
+        listener: gets everything after the keeper.
         backend: ``serial`` or ``ray``.
+        scenario: returns a run's scenario.
     """
 
-    def __init__(self, listener: Listener, backend: str) -> None:
+    def __init__(
+        self, listener: Listener, backend: str, scenario: Callable[[RunSpec], Scenario]
+    ) -> None:
         self._listener = listener
         self._backend = backend
+        self._scenario = scenario
         self._running: list[Job] = []
 
+    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
+        """Pass it on."""
+        self._listener.planned(folder, jobs, plan)
+
     def started(self, job: Job) -> None:
-        """Note that a job starts (or goes on)."""
+        """Note that a job starts, or goes on."""
         manifest = job.folder.manifest()
         here = environment()
         before = manifest.get("environment")
@@ -88,12 +104,11 @@ class Keeper:
                 f"resumed in another environment ({', '.join(changed)} differ): results may "
                 "differ in their last digits from an uninterrupted run's"
             )
-        scenario = build_scenario(job.simulation.spec)
+        scenario = self._scenario(job.simulation.spec)
+        optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
         job.folder.update_manifest(
             status="running",
             backend=self._backend,
-            agents=scenario.agents,
-            direction=scenario.direction,
             started=manifest.get("started", now()),
             environment=here,
             warnings=warnings,
@@ -102,16 +117,21 @@ class Keeper:
                 if job.simulation.system_noise
                 else "seed: simulation, not private"
             ),
+            **asdict(_facts(job, scenario, optima)),
         )
         self._running.append(job)
+        self._listener.started(job)
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        """Pass it on."""
+        self._listener.progress(job, progress)
 
     def finished(self, job: Job) -> None:
         """Write a job's tables and note that it is done."""
         from fedsim.results.tables import finish
 
-        scenario = build_scenario(job.simulation.spec)
         try:
-            outcome = finish(job.folder, scenario, delta_of(job.config, scenario.agents))
+            outcome = finish(job.folder, self._scenario(job.simulation.spec).space)
         except OSError as error:
             raise cannot_write(job.folder.path, error) from error
         job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
@@ -125,3 +145,27 @@ class Keeper:
                 job.folder.update_manifest(
                     status=status, ended=now(), reason=reason, traceback=traceback
                 )
+
+
+def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Facts:
+    privacy, spec = job.config.privacy, job.simulation.spec
+    return Facts(
+        seed=spec.seed,
+        rounds=spec.rounds,
+        agents=scenario.agents,
+        direction=scenario.direction,
+        optima=None if optima is None else tuple(optima),
+        delta=delta_of(job.config, scenario.agents),
+        accountant=privacy.accountant,
+        accounting=privacy.accounting,
+    )
+
+
+def _optima(scenario: Scenario) -> list[float] | None:
+    """Return each agent's optimum, or None if the scenario does not know them all."""
+    if not isinstance(scenario, KnowsOptimum):
+        return None
+    with user_code("the scenario failed to tell its optima"):
+        optima = [scenario.optimum(agent) for agent in range(scenario.agents)]
+        known = [float(optimum) for optimum in optima if optimum is not None]
+    return known if len(known) == len(optima) else None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fedsim.config.construct import build_method, build_scenario
+from fedsim.config.construct import build_method
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
 from fedsim.config.spec import check_availability
 from fedsim.errors import ConfigError
 from fedsim.imports import user_code
-from fedsim.privacy.events import SubsampledGaussian
-from fedsim.protocol import Method
+from fedsim.protocol import Method, PlansCosts, PrivacyEvent
 from fedsim.resources import Resources
 from fedsim.simulation.agents import AgentGroup
+from fedsim.simulation.calls import Activity
+from fedsim.simulation.evaluation import LocalEvaluator
 
 WORTH_RAY = 20_000
 """``backend: auto`` uses Ray from this many agent-rounds (all seeds together): below it,
@@ -24,7 +25,7 @@ Needs = Mapping[str, Resources | None]
 
 
 def check(experiment: Experiment) -> Needs:
-    """Build every variant's scenario, method and first agent once, and forget them.
+    """Build every variant's scenario, method and first agent once.
 
     So a mistake shows its message, or its own traceback, before anything is written or started.
 
@@ -34,11 +35,12 @@ def check(experiment: Experiment) -> Needs:
     """
     needs: dict[str, Resources | None] = {}
     for label, variant in experiment.variants.items():
-        spec = experiment.spec(variant, variant.seeds[0])
-        scenario = build_scenario(spec)
+        spec, scenario = experiment.first(variant)
         check_availability(spec.availability, scenario.agents)
-        method = build_method(spec, scenario)
-        needs[label] = AgentGroup(spec, built=(scenario, method)).build(0)
+        method, activity = build_method(spec, scenario), Activity()
+        evaluator = LocalEvaluator(spec, scenario, activity)
+        AgentGroup(spec, scenario, method, evaluator, activity).program(0)
+        needs[label] = evaluator.needs(0)
         if planned_costs(method) and not delta_of(variant, scenario.agents) < 1:
             raise ConfigError(
                 "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"
@@ -46,13 +48,12 @@ def check(experiment: Experiment) -> Needs:
     return needs
 
 
-def planned_costs(method: Method) -> Sequence[SubsampledGaussian]:
-    """Return what a whole run's releases will cost, as far as the method tells."""
-    if not hasattr(method, "planned_costs"):
+def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
+    """Return what a whole run's releases will cost, as far as the method knows."""
+    if not isinstance(method, PlansCosts):
         return ()
     with user_code("the method failed to tell its planned costs"):
-        costs: Sequence[SubsampledGaussian] = method.planned_costs()
-    return costs
+        return method.planned_costs()
 
 
 def choose_backend(experiment: Experiment, needs: Needs) -> tuple[str, str]:
@@ -67,7 +68,7 @@ def choose_backend(experiment: Experiment, needs: Needs) -> tuple[str, str]:
     """
     config = experiment.config
     variants = experiment.variants.values()
-    agents = [build_scenario(experiment.spec(c, c.seeds[0])).agents for c in variants]
+    agents = [experiment.first(variant)[1].agents for variant in variants]
     work = sum(n * c.rounds * len(c.seeds) for n, c in zip(agents, variants, strict=True))
     tasks = any(need is not None for need in needs.values())
     wants_ray = tasks or config.address is not None or config.agents_per_actor != "auto"

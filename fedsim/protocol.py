@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from enum import Enum
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedsim.privacy.events import SubsampledGaussian
 from fedsim.rng import Keys, Randomness
 from fedsim.space import Array, Space, Value
 
@@ -87,7 +87,9 @@ class Reply:
 
     Attributes:
         agent: who answered.
-        status: ``ok``; ``missing`` (no answer); ``lost_keys`` (a rebuilt agent without secrets).
+        status: ``ok``; ``missing`` (no answer); ``lost_keys`` (the agent was rebuilt and has no
+            secrets any more). Only aggregators meet the last: they make the agents agree on new
+            keys and ask again.
         payload: the answer; empty unless ``ok``.
     """
 
@@ -100,19 +102,58 @@ Replies = tuple[Reply, ...]
 """Answers in agent order, one per agent that was asked."""
 
 
+@runtime_checkable
+class PrivacyEvent(Protocol):
+    """What a release costs: a frozen, hashable value, the input of accountants.
+
+    The kinds that fedsim can account for are in :mod:`fedsim.privacy.events`.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The mechanism, e.g. ``subsampled-gaussian``."""
+        ...
+
+    @property
+    def agent(self) -> AgentId | None:
+        """The only agent that pays, or None: everybody does."""
+        ...
+
+    def record(self) -> Mapping[str, Any]:
+        """Return the event as JSON for the journal, with its ``kind``."""
+        ...
+
+
+class Uncharged(Enum):
+    """Why a release costs nothing.
+
+    Attributes:
+        ALREADY_PAID: an earlier event covers it, e.g. one that paid for a whole horizon.
+        NOT_PRIVATE: it protects nobody.
+    """
+
+    ALREADY_PAID = "already paid"
+    NOT_PRIVATE = "not private"
+
+
+Cost = PrivacyEvent | Uncharged
+"""What a release costs: an event to charge, nothing more, or no privacy at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """What an aggregator gives to the server program.
 
     Attributes:
-        payload: named arrays, or None when a budget refused the release.
-        event: what the release costs, or None if it is not private.
+        payload: named arrays, or None if there is nothing: a budget refused the release, or the
+            aggregator could not make it.
+        cost: what it costs.
         experimenter: diagnostics that depend on private values. They go to the run folder
             only: never to a program, an agent or shared output.
     """
 
     payload: Payload | None
-    event: SubsampledGaussian | None = None
+    cost: Cost = Uncharged.NOT_PRIVATE
     experimenter: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -129,7 +170,26 @@ class AgentProgram(Protocol):
         ...
 
     def reply(self, request: Request, rng: Keys) -> Payload:
-        """Answer the server."""
+        """Answer the server.
+
+        Raises:
+            LostKeysError: if the answer needs secrets that were lost with the agent's process;
+                the aggregator sees ``lost_keys``.
+        """
+        ...
+
+
+@runtime_checkable
+class SecretHolder(Protocol):
+    """An agent program whose replies depend on secrets, such as encryption keys.
+
+    Secrets are never written, so that a rebuilt program lacks them. What a release contains must
+    not depend on them.
+    """
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether this program does."""
         ...
 
 
@@ -162,12 +222,17 @@ class Stateful(Protocol):
 class Aggregator(Stateful, Protocol):
     """Turns agents' replies into what the server may use."""
 
-    def cost(self, t: int) -> SubsampledGaussian | None:
-        """Return what release ``t`` will cost; must not depend on data. None: not private."""
+    def cost(self, t: int) -> Cost:
+        """Return what a release in round ``t`` will cost; must not depend on data."""
         ...
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
-        """Return the release of round ``t``; may ask again, e.g. for decryption shares."""
+        """Return a release in round ``t``; may ask again, e.g. for decryption shares.
+
+        Where a reply's status is ``lost_keys``, make new keys with the agents and ask for
+        everything again; the release must come out the same. ``rng`` differs between two
+        releases of a round.
+        """
         ...
 
 
@@ -195,7 +260,8 @@ class Fleet(Protocol):
             message: what the server broadcasts, or None.
             to: the agents that take part; None is everybody.
             then: asked of each agent after it has observed.
-            via: folds the answers into a :class:`Release`; the program sees only that.
+            via: folds the answers into a :class:`Release`; the program sees only that. It must
+                be one of the program's :attr:`AggregatingServer.aggregators`.
         """
         ...
 
@@ -224,6 +290,16 @@ class ServerProgram(Stateful, Protocol):
         ...
 
 
+@runtime_checkable
+class AggregatingServer(Protocol):
+    """A server program that uses aggregators."""
+
+    @property
+    def aggregators(self) -> Mapping[str, Aggregator]:
+        """The aggregators that it passes to its fleet, by name: what they remember is kept."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a method may know of the federation: all of it public.
@@ -246,10 +322,8 @@ class Method(Protocol):
     """An algorithm: built as ``Class(context, **settings)``, for agents and server separately.
 
     Its settings are the keyword arguments of its constructor; a configuration file's
-    ``method:`` section is checked against their names and annotations.
-
-    Optional: ``planned_costs() -> Sequence[SubsampledGaussian]``, what a whole run will spend,
-    so that the privacy loss can be told before anything is run.
+    ``method:`` section is checked against their names and annotations. See also
+    :class:`PlansCosts`.
     """
 
     def agent(self, agent: AgentId) -> AgentProgram:
@@ -258,6 +332,15 @@ class Method(Protocol):
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
+        ...
+
+
+@runtime_checkable
+class PlansCosts(Protocol):
+    """A method that knows beforehand what a run will cost."""
+
+    def planned_costs(self) -> Sequence[PrivacyEvent]:
+        """Return the events of a whole run, so that its privacy loss is known before it starts."""
         ...
 
 
@@ -275,11 +358,7 @@ class Evaluation:
 
 
 class Objective(Protocol):
-    """One agent's black box.
-
-    Optional: ``resources``, a :class:`fedsim.resources.Resources`: it is expensive, and is
-    evaluated as Ray tasks of its own. All objectives of a run have it, or none has.
-    """
+    """One agent's black box; see also :class:`fedsim.resources.NeedsResources`."""
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> float | Evaluation:
         """Evaluate ``point`` (in the user's units); all randomness comes from ``rng``."""
@@ -293,8 +372,7 @@ class Scenario(Protocol):
     Built as ``Class(**settings)``, in every process and more than once: keep that cheap. A
     configuration file's ``scenario:`` section is checked against the constructor's names and
     annotations. One that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
-
-    Optional: ``optimum(agent) -> float | None``, the best noiseless value: the experimenter's only.
+    See also :class:`KnowsOptimum`.
     """
 
     @property
@@ -314,4 +392,13 @@ class Scenario(Protocol):
 
     def objective(self, agent: AgentId) -> Objective:
         """Return an agent's black box."""
+        ...
+
+
+@runtime_checkable
+class KnowsOptimum(Protocol):
+    """A scenario that knows its best values, so that regret can be reported."""
+
+    def optimum(self, agent: AgentId) -> float | None:
+        """Return an agent's best noiseless value, or None; for the experimenter only."""
         ...

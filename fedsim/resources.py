@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from fedsim.errors import ConfigError, require
 from fedsim.protocol import Objective
@@ -42,13 +42,26 @@ class Resources:
         return ", ".join(parts)
 
 
+@runtime_checkable
+class NeedsResources(Protocol):
+    """An objective that is expensive, and is evaluated as Ray tasks.
+
+    All objectives of a run declare resources, or none does.
+    """
+
+    @property
+    def resources(self) -> Resources | None:
+        """What one evaluation needs; None: it runs beside its agent."""
+        ...
+
+
 def declared_resources(objective: Objective) -> Resources | None:
     """Return what an objective says that it needs, or None if it runs beside its agent.
 
     Raises:
         ConfigError: if its ``resources`` is something else.
     """
-    resources = getattr(objective, "resources", None)
+    resources: object = objective.resources if isinstance(objective, NeedsResources) else None
     if resources is not None and not isinstance(resources, Resources):
         raise ConfigError(
             f"{type(objective).__name__}.resources: expected fedsim.resources.Resources or None, "

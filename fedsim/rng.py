@@ -20,7 +20,9 @@ SERVER = -1
 """The ``agent`` of keys that belong to no agent: public features, sampling, privacy noise."""
 
 
-def rng(seed: int, purpose: str, agent: int, step: int, index: int = 0) -> np.random.Generator:
+def rng(
+    seed: int, purpose: str, agent: int, step: int, index: int = 0, call: int = 0
+) -> np.random.Generator:
     """Return the generator of one key.
 
     Args:
@@ -29,6 +31,8 @@ def rng(seed: int, purpose: str, agent: int, step: int, index: int = 0) -> np.ra
         agent: the agent, or :data:`SERVER`.
         step: the agent's own count of steps (or the round, for the server), at least 0.
         index: distinguishes several draws of one purpose in one step, at least 0.
+        call: distinguishes several requests to an agent in one step, or several releases of the
+            server in one round, at least 0.
 
     Raises:
         ConfigError: if the seed is negative.
@@ -36,7 +40,8 @@ def rng(seed: int, purpose: str, agent: int, step: int, index: int = 0) -> np.ra
     if seed < 0:
         raise ConfigError(f"seeds: expected an integer of at least 0, got {seed}")
     purpose_word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
-    key = (purpose_word, agent + 1, step, index)
+    # The first call adds nothing: most steps and rounds have one only.
+    key = (purpose_word, agent + 1, step, index, *([call] if call else []))
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
@@ -47,16 +52,20 @@ class Keys:
     Attributes:
         seed: the run's seed.
         agent: the agent, or :data:`SERVER`.
-        step: the agent's own count of steps.
+        step: the agent's own count of steps (or the round, for the server).
+        call: which request to the agent in this step, or which release in this round.
+        scope: put before every purpose, so that an aggregator's questions have own keys.
     """
 
     seed: int
     agent: int
     step: int
+    call: int = 0
+    scope: str = ""
 
     def __call__(self, purpose: str, index: int = 0) -> np.random.Generator:
         """Return the generator for ``purpose`` (and ``index``, for several draws)."""
-        return rng(self.seed, purpose, self.agent, self.step, index)
+        return rng(self.seed, self.scope + purpose, self.agent, self.step, index, self.call)
 
 
 @dataclass(frozen=True, slots=True)

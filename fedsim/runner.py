@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import Config, delta_of, parse_config
 from fedsim.config.variants import expand_variants
@@ -46,7 +45,7 @@ def run(
         overrides: ``dotted.key=value`` assignments.
         data_dir: where data sets lie; the environment's ``FEDSIM_DATA`` if left out.
         out: the run folder, which must not exist; ``runs/NAME-NUMBER`` if left out.
-        listener: is told how it goes.
+        listener: follows the run.
 
     Raises:
         FedsimError: whatever goes wrong; ``exit_code`` and the message say what.
@@ -62,7 +61,7 @@ def run(
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
         jobs = _with_needs(make_jobs(experiment, folder), needs)
-        _execute(folder, jobs, backend, plan, experiment.config, listener or Quiet())
+        _execute(folder, jobs, backend, plan, experiment, listener or Quiet())
     return load(folder)
 
 
@@ -71,7 +70,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
 
     Args:
         folder: the run folder.
-        listener: is told how it goes.
+        listener: follows the run.
 
     Raises:
         RunFolderError: if it is not a run folder.
@@ -96,7 +95,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
             needs = check(experiment)
             backend, plan = choose_backend(experiment, needs)
             jobs = _with_needs(jobs, needs)
-            _execute(path, jobs, backend, plan, config, listener or Quiet())
+            _execute(path, jobs, backend, plan, experiment, listener or Quiet())
     return load(path)
 
 
@@ -132,10 +131,9 @@ def _budget(experiment: Experiment, variant: Config) -> Budget | None:
         return None
     from fedsim.privacy.accountants import make_accountant
 
-    agents = build_scenario(experiment.spec(variant, variant.seeds[0])).agents
     return Budget(
         privacy.budget,
-        delta_of(variant, agents),
+        delta_of(variant, experiment.first(variant)[1].agents),
         make_accountant(privacy.accountant),
         privacy.accounting,
     )
@@ -146,27 +144,26 @@ def _execute(
     jobs: Sequence[Job],
     backend: str,
     plan: str,
-    config: Config,
+    experiment: Experiment,
     listener: Listener,
 ) -> None:
     _make_folders(folder, jobs)
-    keeper = Keeper(listener, backend)
+    config, scenario = experiment.config, experiment.builder.scenario
+    keeper = Keeper(listener, backend, scenario)
     try:
-        listener.planned(folder, jobs, plan)
+        keeper.planned(folder, jobs, plan)
         if backend == "serial":
             for job in jobs:
                 keeper.started(job)
-                notify = partial(listener.progress, job)
+                notify, built = partial(keeper.progress, job), scenario(job.simulation.spec)
                 with chdir(Path.cwd()):  # an objective may go elsewhere
-                    run_serial(job.simulation, config.deadlines.evaluation, notify)
+                    run_serial(job.simulation, built, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
-            from fedsim.actors.launch import Watch, run_on_ray
+            from fedsim.actors.launch import run_on_ray
 
-            one_per_curve = {job.label: job.simulation.spec for job in jobs}.values()
-            agents = max(build_scenario(spec).agents for spec in one_per_curve)
-            watch = Watch(keeper.started, listener.progress, keeper.finished)
-            run_on_ray(jobs, config, agents, watch)
+            agents = max(experiment.first(one)[1].agents for one in experiment.variants.values())
+            run_on_ray(jobs, config, agents, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
         keeper.stopped("interrupted", why)
@@ -182,6 +179,7 @@ def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
     """Make every job's folder, unless it is there already."""
     for job in jobs:
         if not (job.folder.path / "config.yaml").exists():
-            job.folder.create(job.config.model_dump(mode="json", exclude={"variants"}))
+            config = job.config.model_dump(mode="json", exclude={"variants"})
+            job.folder.create({**config, "seeds": [job.simulation.spec.seed]})
         if job.folder.path.parent != folder:
             write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())

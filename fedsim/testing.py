@@ -21,6 +21,7 @@ from fedsim.protocol import (
     Aggregator,
     Context,
     Fleet,
+    KnowsOptimum,
     Method,
     Payload,
     Release,
@@ -62,7 +63,7 @@ def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int)
     cube = scenario.space.subregions(1)[0]
     design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
     sign = 1.0 if scenario.direction == "maximize" else -1.0
-    optimum = scenario.optimum(agent) if hasattr(scenario, "optimum") else None
+    optimum = scenario.optimum(agent) if isinstance(scenario, KnowsOptimum) else None
     for step, u in enumerate(design):
         point = scenario.space.to_point(scenario.space.snap(u))
         given, where, keys = dict(point), f"agent {agent}, point {point}", Keys(seed, agent, step)
@@ -158,7 +159,7 @@ def _released(
 ) -> Release:
     release = aggregator.aggregate(t, replies, fleet, randomness)
     cost = aggregator.cost(t)
-    _expect(release.event == cost, f"release {t} to cost {cost} as announced, got {release.event}")
+    _expect(release.cost == cost, f"release {t} to cost {cost} as announced, got {release.cost}")
     return release
 
 

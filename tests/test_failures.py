@@ -227,8 +227,8 @@ class TestUsersCode:
         assert got.code == 3
         assert message in got.err
         assert (f"{trouble}" in got.err) == shown
-        assert "fedsim/agents.py" not in got.err
-        assert [line["t"] for line in lines_of()] == [0, 1]
+        assert "fedsim/simulation/" not in got.err
+        assert [entry.t for entry in lines_of()] == [0, 1]
         assert status("runs/small-1") == "failed"
         expected = uninterrupted()
         assert resumed() == expected

@@ -18,9 +18,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.table import Column, Table
 from rich.text import Text
 
-from fedsim.config.model import PrivacyConfig, delta_of
+from fedsim.config.model import delta_of
 from fedsim.jobs import Job
-from fedsim.privacy.ledger import Ledger
 from fedsim.record.progress import Progress as RunProgress
 
 if TYPE_CHECKING:
@@ -115,6 +114,9 @@ class LiveDisplay:
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
         self._quiet_since = self._clock()
 
+    def started(self, job: Job) -> None:
+        """Wait for its first round."""
+
     def progress(self, job: Job, progress: RunProgress) -> None:
         """Move a job's bar; where there is none to see, print a line now and then."""
         key, now = job.simulation.folder, self._clock()
@@ -145,18 +147,18 @@ class LiveDisplay:
     def _epsilon(self, job: Job, progress: RunProgress) -> str:
         if not progress.spent.releases:
             return ""
-        privacy = job.config.privacy
-        epsilon = self._loss(progress.spent, delta_of(job.config, progress.agents), privacy)
-        return f"ε {epsilon:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
-
-    def _loss(self, spent: Ledger, delta: float, privacy: PrivacyConfig) -> float:
         # Imported here: scipy's optimisers take long to load, and --help needs none.
-        from fedsim.privacy.accountants import make_accountant, privacy_loss
+        from fedsim.privacy.accountants import make_accountant, privacy_loss, unsupported
 
-        name = privacy.accountant
-        if name not in self._accountants:
-            self._accountants[name] = make_accountant(name)
-        return privacy_loss(spent, delta, self._accountants[name], privacy.accounting).epsilon
+        privacy, spent = job.config.privacy, progress.spent
+        if privacy.accountant not in self._accountants:
+            self._accountants[privacy.accountant] = make_accountant(privacy.accountant)
+        accountant = self._accountants[privacy.accountant]
+        if unsupported(spent, accountant):
+            return ""
+        delta = delta_of(job.config, progress.agents)
+        epsilon = privacy_loss(spent, delta, accountant, privacy.accounting).epsilon
+        return f"ε {epsilon:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
 
     def finished(self, job: Job) -> None:
         """Fill a job's bar."""
@@ -168,11 +170,15 @@ class LiveDisplay:
 
 def progress_note(progress: RunProgress, epsilon: str) -> str:
     """Say briefly how a run goes: best value, ``epsilon``, agents, speed, failures."""
-    best = math.isfinite(progress.best)  # else nobody has observed anything
+    scores, values = progress.scores, ""
+    if scores.best is not None:  # else nobody has observed anything
+        values = f"best {scores.best:.3f}, mean {scores.mean_best:.3f}"
+    if scores.mean_simple_regret is not None:
+        values += f", regret {scores.mean_simple_regret:.3f}"
     alive, speed = progress.present, progress.evaluations_per_second
     some = f"{alive} of " if alive < progress.agents else ""
     parts = (
-        f"best {progress.best:.3f}, mean {progress.mean_best:.3f}" if best else "",
+        values,
         epsilon,
         f"{some}{progress.agents} agents",
         f"{progress.failed} failed" if progress.failed else "",
@@ -267,6 +273,11 @@ def _mean_and_error(values: Sequence[float]) -> str:
 
 def privacy_sentence(epsilon: dict[str, Any]) -> str:
     """Say what a run's ε means, in one sentence."""
+    if "not_accounted" in epsilon:
+        return (
+            f"privacy: {epsilon['releases']} releases, of a kind that no accountant supports "
+            f"({epsilon['not_accounted']}): ε is not known."
+        )
     return (
         f"privacy: ε = {epsilon['pld']:.2f} at δ = {epsilon['delta']:.2g} (accountant pld; the "
         f"paper's moments accountant says {epsilon['moments']:.2f}) for {epsilon['releases']} "

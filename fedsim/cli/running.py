@@ -137,11 +137,10 @@ def _dry_run(experiment: Experiment) -> None:
 
 
 def _planned_epsilon(experiment: Experiment, label: str) -> dict[str, Any]:
-    from fedsim.config.construct import build_method, build_scenario
+    from fedsim.config.construct import build_method
     from fedsim.results.tables import epsilons
 
     variant = experiment.variants[label]
-    spec = experiment.spec(variant, variant.seeds[0])
-    scenario = build_scenario(spec)
+    spec, scenario = experiment.first(variant)
     method = build_method(spec, scenario)
     return epsilons(planned_costs(method), delta_of(variant, scenario.agents))

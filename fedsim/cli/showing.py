@@ -23,7 +23,7 @@ from fedsim.simulation.evaluation import call_once
 
 if TYPE_CHECKING:
     from fedsim.results.analysis import SeedRun
-    from fedsim.results.status import Standing
+    from fedsim.results.status import Status
 
 
 def list_names(as_json: JsonOption = False) -> None:
@@ -49,14 +49,13 @@ def show(
 ) -> None:
     """Show what a run has come to, or how far it is; a running one is not disturbed."""
     from fedsim.results.analysis import load
-    from fedsim.results.status import standings
+    from fedsim.results.status import StatusReader
 
     with only_json_on_stdout(as_json):
         run = load(folder)
         summaries = run.summaries()
         pairs = list(zip(run.runs, summaries, strict=True))
-        unfinished = [one for one, summary in pairs if summary["status"] != "done"]
-        found = dict(zip(unfinished, standings(unfinished), strict=True))
+        found = {one: StatusReader(one).read() for one, s in pairs if s["status"] != "done"}
     if as_json:
         records = [{**s, **found[one].record()} if one in found else s for one, s in pairs]
         print(json.dumps({"folder": str(run.folder), "runs": records}))
@@ -64,9 +63,9 @@ def show(
     console = make_console()
     if len(found) < len(pairs):
         console.print(closing_table(summaries))
-    for one, standing in found.items():
-        console.print(_sentence(one, standing), markup=False, soft_wrap=True)
-    if found and not any(standing.state in ("running", "waiting") for standing in found.values()):
+    for one, status in found.items():
+        console.print(_sentence(one, status), markup=False, soft_wrap=True)
+    if found and not any(status.state in ("running", "waiting") for status in found.values()):
         again = f"go on with: fedsim resume {shlex.quote(str(run.folder))}"
         console.print(again, markup=False, soft_wrap=True)
     private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
@@ -74,22 +73,22 @@ def show(
         console.print(privacy_sentence(private), soft_wrap=True)
 
 
-def _sentence(one: SeedRun, standing: Standing) -> str:
+def _sentence(one: SeedRun, status: Status) -> str:
     """Say where an unfinished run stands."""
-    progress, privacy, left = standing.progress, standing.privacy, standing.seconds_left
+    progress, privacy, left = status.progress, status.privacy, status.seconds_left
     told = ""
     if privacy is not None:
         told = f"ε {privacy.epsilon:.2f} ({privacy.accountant}, δ = {privacy.delta:.2g})"
     parts = (
-        f"{one.variant}, seed {one.seed}: {standing.state}",
+        f"{one.variant}, seed {one.seed}: {status.state}",
         f"{max(0, progress.round)} of {progress.rounds} rounds",
         progress_note(progress, told) if progress.round >= 0 else "",
         f"{progress.evaluations} evaluations" if progress.evaluations else "",
-        f"{standing.under_way} more done of the next step" if standing.under_way else "",
-        f"about {duration(left)} left" if left is not None and standing.state == "running" else "",
+        f"{status.under_way} more done of the next step" if status.under_way else "",
+        f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
-    return f"{text}: {standing.reason}" if standing.reason else text
+    return f"{text}: {status.reason}" if status.reason else text
 
 
 def init(
@@ -122,7 +121,7 @@ def evaluate(
     """Call one agent's objective once."""
     with only_json_on_stdout(as_json):
         experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-        built = experiment.scenario()
+        _, built = experiment.first(next(iter(experiment.variants.values())))
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
         named = built.space.to_point(built.space.to_unit(_point(point)))

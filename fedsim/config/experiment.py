@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.construct import build_scenario
+from fedsim.config.construct import Builder
 from fedsim.config.model import (
     Config,
     RetryConfig,
@@ -30,12 +30,14 @@ class Experiment:
         variants: one configuration per variant.
         import_from: the folder that ``module:Class`` names are imported from.
         data_dir: where data sets lie, or None.
+        builder: builds the scenarios.
     """
 
     config: Config
     variants: Mapping[str, Config]
     import_from: str
     data_dir: str | None
+    builder: Builder = field(default_factory=Builder, compare=False, repr=False)
 
     def spec(self, variant: Config, seed: int) -> RunSpec:
         """Return what a process needs to build one seed of a variant."""
@@ -53,10 +55,10 @@ class Experiment:
             resources=variant.resources,
         )
 
-    def scenario(self) -> Scenario:
-        """Build the first variant's scenario, for the first seed."""
-        first = next(iter(self.variants.values()))
-        return build_scenario(self.spec(first, first.seeds[0]))
+    def first(self, variant: Config) -> tuple[RunSpec, Scenario]:
+        """Return the specification and the scenario of a variant's first seed."""
+        spec = self.spec(variant, variant.seeds[0])
+        return spec, self.builder.scenario(spec)
 
 
 def prepare(

@@ -29,7 +29,7 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,7 +41,6 @@ from fedsim.methods.common import check_initial_points, initial_design
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
-from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -53,12 +52,14 @@ from fedsim.protocol import (
     Fleet,
     Observation,
     Payload,
+    PrivacyEvent,
     Proposal,
     Release,
     Request,
     RoundInfo,
     ServerProgram,
     State,
+    Uncharged,
 )
 from fedsim.rng import Keys
 from fedsim.space import Box, Space
@@ -147,12 +148,12 @@ class DPFTSDE:
         """Return a new server program."""
         return _FederatedServer(self._aggregator(), self._releases, self._context.rounds)
 
-    def planned_costs(self) -> list[SubsampledGaussian]:
+    def planned_costs(self) -> list[PrivacyEvent]:
         """Return what a whole run's releases will cost; empty without privacy."""
         costs = (self._aggregator().cost(t) for t in range(self._releases))
-        return [cost for cost in costs if cost is not None]
+        return [cost for cost in costs if not isinstance(cost, Uncharged)]
 
-    def _aggregator(self) -> Aggregator:
+    def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         agents, features = self._context.agents, self._work.settings.features
         regions, dp = len(self._work.boxes), self._dp
         if dp is None:
@@ -228,6 +229,10 @@ class _FederatedServer:
         self._releases = releases
         self._rounds = rounds
         self._message: Broadcast | None = None
+
+    @property
+    def aggregators(self) -> Mapping[str, Aggregator]:
+        return {"releases": self._aggregator}
 
     def start(self, fleet: Fleet) -> None:
         """Do nothing: there is nothing before round 0."""

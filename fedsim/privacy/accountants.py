@@ -32,6 +32,7 @@ from fedsim.errors import ConfigError, nearest, require
 from fedsim.privacy.ledger import Accounting, Component, Ledger
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
+from fedsim.protocol import PrivacyEvent
 
 AccountantName = Literal["moments", "rdp", "pld"]
 
@@ -51,6 +52,10 @@ class Accountant(Protocol):
     @property
     def name(self) -> AccountantName:
         """The name under which results report it."""
+        ...
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        """Return whether the accountant can compose events like this one."""
         ...
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
@@ -118,19 +123,36 @@ def privacy_loss(
 ) -> PrivacyLoss:
     """Return the privacy loss of everything in the ledger; a pure function of its arguments.
 
+    Where agents have events of their own, it is the largest loss of an agent.
+
     Raises:
-        ConfigError: if delta is not in (0, 1).
+        ConfigError: if delta is not in (0, 1), or the accountant does not support an event.
     """
     require(0 < delta < 1, "delta", "a number above 0 and below 1", delta)
+    event = unsupported(ledger, accountant)
+    if event is not None:
+        raise ConfigError(
+            f"privacy.accountant: {accountant.name} cannot account for {event.kind!r} events, "
+            f"got {event}; choose an accountant that supports them"
+        )
+    parts = [ledger.of(agent) for agent in ledger.payers]
+    epsilon = max(_epsilon(part, float(delta), accountant, accounting) for part in parts)
+    return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)
+
+
+def unsupported(ledger: Ledger, accountant: Accountant) -> PrivacyEvent | None:
+    """Return an event of the ledger that the accountant does not support, or None."""
+    events = (event for event, _ in ledger.counts)
+    return next((event for event in events if not accountant.supports(event)), None)
+
+
+def _epsilon(ledger: Ledger, delta: float, accountant: Accountant, accounting: Accounting) -> float:
     costly = tuple(c for c in ledger.components(accounting) if c.sampling_rate > 0)
     if not costly:
-        epsilon = 0.0
-    elif min(c.noise_multiplier for c in costly) < _SMALLEST_MULTIPLIER:
-        epsilon = math.inf
-    else:
-        bounded = (
-            c._replace(noise_multiplier=min(c.noise_multiplier, _LARGEST_MULTIPLIER))
-            for c in costly
-        )
-        epsilon = accountant.epsilon(tuple(bounded), float(delta))
-    return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)
+        return 0.0
+    if min(c.noise_multiplier for c in costly) < _SMALLEST_MULTIPLIER:
+        return math.inf
+    bounded = (
+        c._replace(noise_multiplier=min(c.noise_multiplier, _LARGEST_MULTIPLIER)) for c in costly
+    )
+    return accountant.epsilon(tuple(bounded), delta)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fedsim.errors import require
 from fedsim.privacy.accountants import Accountant, privacy_loss
-from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Accounting, Ledger
+from fedsim.protocol import PrivacyEvent
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Budget:
         require(0 < self.epsilon < math.inf, "epsilon", "a finite number above 0", self.epsilon)
         require(0 < self.delta < 1, "delta", "a number above 0 and below 1", self.delta)
 
-    def allows(self, ledger: Ledger, event: SubsampledGaussian) -> bool:
+    def allows(self, ledger: Ledger, event: PrivacyEvent) -> bool:
         """Return whether the loss stays within the budget if ``event`` comes on top."""
         after = privacy_loss(ledger.charge(event), self.delta, self.accountant, self.accounting)
         return after.epsilon <= self.epsilon

@@ -1,12 +1,19 @@
-"""What a privacy mechanism says about one of its releases: the input of every accountant."""
+"""What a privacy mechanism says about one of its releases: the input of every accountant.
+
+Events are values: frozen, hashable, and in the journal as JSON with their ``kind``. Further kinds
+join :data:`KINDS`; an accountant says with ``supports`` which of them it can compose.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
-from fedsim.errors import require
+from fedsim.errors import ConfigError, RunFolderError, require
+from fedsim.protocol import AgentId, PrivacyEvent
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,6 +33,9 @@ class SubsampledGaussian:
         ConfigError: if a value is outside its range or not finite.
     """
 
+    kind: ClassVar[str] = "subsampled-gaussian"
+    agent: ClassVar[None] = None
+
     sampling_rate: float
     noise_multiplier: float
     exact_noise_multiplier: float
@@ -39,15 +49,52 @@ class SubsampledGaussian:
         expected = f"a finite number of at least the noise_multiplier {z}"
         require(z <= exact < math.inf, "exact_noise_multiplier", expected, exact)
 
-    def record(self) -> dict[str, float]:
+    def record(self) -> dict[str, Any]:
         """Return the event as it stands in the journal."""
-        return asdict(self)
+        return {"kind": self.kind, **asdict(self)}
 
     @classmethod
-    def from_record(cls, record: Mapping[str, float]) -> SubsampledGaussian:
-        """Return the event whose :meth:`record` this is."""
-        return cls(
-            sampling_rate=record["sampling_rate"],
-            noise_multiplier=record["noise_multiplier"],
-            exact_noise_multiplier=record["exact_noise_multiplier"],
-        )
+    def from_record(cls, record: Mapping[str, Any]) -> SubsampledGaussian:
+        """Return the event whose :meth:`record` this is; the kind may be left out."""
+        return cls(**{name: value for name, value in record.items() if name != "kind"})
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event of a kind that this version does not know, as a journal has it.
+
+    It counts, so that nothing is forgotten, but no accountant supports it.
+
+    Attributes:
+        kind: the mechanism.
+        agent: the only agent that pays, or None.
+        details: the record, as JSON text.
+    """
+
+    kind: str
+    agent: AgentId | None
+    details: str
+
+    def record(self) -> dict[str, Any]:
+        """Return the event as it stands in the journal."""
+        found: dict[str, Any] = json.loads(self.details)
+        return found
+
+
+KINDS: Mapping[str, type[SubsampledGaussian]] = {SubsampledGaussian.kind: SubsampledGaussian}
+"""The events that journals can hold, by kind."""
+
+
+def event_from_record(record: Mapping[str, Any]) -> PrivacyEvent:
+    """Return the event that a journal entry holds.
+
+    Raises:
+        RunFolderError: if the record is damaged.
+    """
+    kind = record.get("kind", SubsampledGaussian.kind)  # the first journals named none
+    if kind not in KINDS:
+        return UnknownEvent(str(kind), record.get("agent"), json.dumps(record))
+    try:
+        return KINDS[kind].from_record(record)
+    except (TypeError, ConfigError) as error:
+        raise RunFolderError(f"journal: damaged privacy event {dict(record)}: {error}") from error

@@ -7,11 +7,13 @@ a resumed run counts exactly what an uninterrupted one does; epsilon is a pure f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from fedsim.errors import ConfigError
 from fedsim.privacy.events import SubsampledGaussian
+from fedsim.protocol import AgentId, PrivacyEvent
 
 Accounting = Literal["paper", "exact"]
 """Which noise multiplier is charged: the paper's plain z, or that of each joint release."""
@@ -39,25 +41,34 @@ class Ledger:
         counts: pairs of an event and how often it happened.
     """
 
-    counts: tuple[tuple[SubsampledGaussian, int], ...] = ()
+    counts: tuple[tuple[PrivacyEvent, int], ...] = ()
 
     @classmethod
-    def from_events(cls, events: Iterable[SubsampledGaussian | Mapping[str, float]]) -> Ledger:
-        """Return the ledger of ``events``, given as values or as their journal records."""
-        counts: dict[SubsampledGaussian, int] = {}
-        for item in events:
-            if isinstance(item, SubsampledGaussian):
-                event = item
-            else:
-                event = SubsampledGaussian.from_record(item)
+    def from_events(cls, events: Iterable[PrivacyEvent]) -> Ledger:
+        """Return the ledger of ``events``."""
+        counts: dict[PrivacyEvent, int] = {}
+        for event in events:
             counts[event] = counts.get(event, 0) + 1
         return cls(tuple(counts.items()))
 
-    def charge(self, event: SubsampledGaussian) -> Ledger:
+    def charge(self, event: PrivacyEvent) -> Ledger:
         """Return the ledger after one more release that costs ``event``."""
         counts = dict(self.counts)
         counts[event] = counts.get(event, 0) + 1
         return Ledger(tuple(counts.items()))
+
+    def of(self, agent: AgentId | None) -> Ledger:
+        """Return what one agent pays: its own events and those that everybody pays.
+
+        None stands for an agent without events of its own.
+        """
+        return Ledger(tuple(item for item in self.counts if item[0].agent in (None, agent)))
+
+    @property
+    def payers(self) -> tuple[AgentId | None, ...]:
+        """Agents with events of their own, ascending; ``(None,)`` if there are none."""
+        agents = {event.agent for event, _ in self.counts if event.agent is not None}
+        return tuple(sorted(agents)) or (None,)
 
     @property
     def releases(self) -> int:
@@ -70,9 +81,14 @@ class Ledger:
         Args:
             accounting: ``paper`` charges the plain multiplier z in every round; ``exact``
                 charges each round's joint multiplier, which is at least z.
+
+        Raises:
+            ConfigError: if the ledger holds events of another kind.
         """
         merged: dict[tuple[float, float], int] = {}
         for event, count in self.counts:
+            if not isinstance(event, SubsampledGaussian):
+                raise ConfigError(f"privacy: expected subsampled-gaussian events, got {event}")
             exact = accounting == "exact"
             multiplier = event.exact_noise_multiplier if exact else event.noise_multiplier
             key = (event.sampling_rate, multiplier)

@@ -10,8 +10,10 @@ import math
 from functools import lru_cache
 from typing import Any, Literal
 
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Component
 from fedsim.privacy.renyi import MomentsAccountant
+from fedsim.protocol import PrivacyEvent
 
 _CACHED_DISTRIBUTIONS = 64  # of about 0.5 MB
 _TOLERANCE = 1e-9
@@ -40,6 +42,10 @@ class PldAccountant:
     def __reduce__(self) -> tuple[type[PldAccountant], tuple[()]]:
         """Go to another process without the caches."""
         return PldAccountant, ()
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        """Return whether it is a subsampled Gaussian release."""
+        return isinstance(event, SubsampledGaussian)
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""

@@ -20,7 +20,7 @@ Deviations from the paper (and from its authors' code):
 - An empty sample releases noise alone (the authors release a random vector without noise).
 - A missing, malformed or non-finite vector is a zero vector, with unchanged weights, noise and
   cost. Clipping is the server's.
-- The event also holds the multiplier of the joint release, which is larger than z while agents
+- Its cost also holds the multiplier of the joint release, which is larger than z while agents
   count in mostly one region.
 
 What holds: one agent's whole data set and all its messages are protected against everybody who
@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from fedsim.errors import ConfigError, require
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.weights import WeightSchedule, region_weights
-from fedsim.protocol import Fleet, Release, Replies, State
+from fedsim.protocol import Fleet, Release, Replies, State, Uncharged
 from fedsim.rng import Randomness
 from fedsim.space import Array
 
@@ -121,7 +121,7 @@ class SubsampledGaussianMechanism:
             rng: gives the sample (``privacy-sampling``) and the noise (``privacy-noise``).
 
         Returns:
-            Payload ``{"vectors": (P, M)}``, the event, and for the experimenter the
+            Payload ``{"vectors": (P, M)}``, the cost, and for the experimenter the
             ``signal_to_noise``: the norm of the sum without noise over the root of the
             expected squared norm of the noise.
         """
@@ -135,7 +135,7 @@ class SubsampledGaussianMechanism:
         expected_noise = math.sqrt(self.features) * float(np.linalg.norm(scale))
         return Release(
             payload={VECTORS: signal + noise},
-            event=self.cost(t),
+            cost=self.cost(t),
             experimenter={"signal_to_noise": float(np.linalg.norm(signal)) / expected_noise},
         )
 
@@ -178,8 +178,9 @@ class WeightedAverage:
     def __post_init__(self) -> None:
         _check_sizes(self.agents, self.features, self.regions)
 
-    def cost(self, t: int) -> None:
-        """Return None: nothing is private."""
+    def cost(self, t: int) -> Uncharged:
+        """Return that nothing is private."""
+        return Uncharged.NOT_PRIVATE
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
         """Return payload ``{"vectors": (P, M)}``: each region's weighted average."""

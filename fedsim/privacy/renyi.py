@@ -20,7 +20,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Component
+from fedsim.protocol import PrivacyEvent
 from fedsim.space import Array
 
 MOMENT_ORDERS = tuple(float(order) for order in range(2, 65))
@@ -40,6 +42,10 @@ class MomentsAccountant:
     def __reduce__(self) -> tuple[type[MomentsAccountant], tuple[()]]:
         """Go to another process without the cache."""
         return MomentsAccountant, ()
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        """Return whether it is a subsampled Gaussian release."""
+        return isinstance(event, SubsampledGaussian)
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
@@ -82,6 +88,10 @@ class RdpAccountant:
     def __reduce__(self) -> tuple[type[RdpAccountant], tuple[tuple[float, ...] | None]]:
         """Go to another process without the cache."""
         return RdpAccountant, (self._given_orders,)
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        """Return whether it is a subsampled Gaussian release."""
+        return isinstance(event, SubsampledGaussian)
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""

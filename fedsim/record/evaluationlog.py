@@ -12,7 +12,8 @@ from pathlib import Path
 
 from fedsim.errors import cannot_write
 from fedsim.protocol import AgentId, Proposal
-from fedsim.record.journal import Line, LineWriter, Recorded
+from fedsim.record.entries import Line, Recorded
+from fedsim.record.lines import LineWriter
 
 
 class EvaluationLog:

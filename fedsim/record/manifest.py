@@ -1,12 +1,76 @@
-"""What a manifest says of the moment and the machine."""
+"""What a manifest says: of the run in public, of the moment and of the machine."""
 
 from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
+
+from fedsim.errors import RunFolderError
+from fedsim.privacy.accountants import AccountantName
+from fedsim.privacy.ledger import Accounting
+from fedsim.record.runfolder import RunFolder
+from fedsim.record.tally import Tally
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run before it starts, and needed to read its record.
+
+    A folder whose run never started has none of it.
+
+    Attributes:
+        seed: the run's seed.
+        rounds: the number of rounds after the initial design.
+        agents: the number of agents.
+        direction: ``maximize`` or ``minimize``: which way is better.
+        optima: each agent's best noiseless value, or None if they are not known; for the
+            experimenter only.
+        delta: δ of the reported ε.
+        accountant: which accountant's ε is reported while the run is under way.
+        accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
+    """
+
+    seed: int
+    rounds: int
+    agents: int
+    direction: Literal["maximize", "minimize"]
+    optima: tuple[float, ...] | None
+    delta: float
+    accountant: AccountantName
+    accounting: Accounting
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Facts:
+        """Return what a folder's manifest says.
+
+        Raises:
+            RunFolderError: if the manifest lacks something.
+        """
+        manifest = folder.manifest()
+        try:
+            found = {field.name: manifest[field.name] for field in fields(cls)}
+        except KeyError as error:
+            raise RunFolderError(
+                f"{folder.path / 'manifest.json'}: {error} is missing; was the run begun by "
+                "another version of fedsim?"
+            ) from None
+        if found["optima"] is not None:
+            found["optima"] = tuple(found["optima"])
+        return cls(**found)
+
+    @property
+    def sign(self) -> float:
+        """1 where larger values are better, else -1."""
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    def tally(self) -> Tally:
+        """Return an empty tally of the run."""
+        return Tally(self.agents, self.direction == "maximize", self.optima)
 
 
 def now() -> str:

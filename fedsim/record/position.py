@@ -2,87 +2,132 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fedsim.errors import RunFolderError
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import AgentId
-from fedsim.record.journal import Line, Recorded, last_steps, observations, read_journal
+from fedsim.record.entries import AskEntry, Entry, Recorded, ReleaseEntry, StepEntry
+from fedsim.record.journal import read_journal
 from fedsim.record.runfolder import Checkpoint, RunFolder
+
+AnyEntry = TypeVar("AnyEntry", StepEntry, AskEntry, ReleaseEntry)
 
 
 @dataclass
 class Position:
-    """Where a run stands: zero for a new one, else from its checkpoint and journal.
+    """Where a run stands: what the entries so far add up to.
 
     Attributes:
         steps: each agent's next step.
+        requests: how often each agent was called since its last step began, that one included.
+            Calls before its first step count with that.
         ledger: what was spent.
-        calls: how many fleet calls were made.
-        lines: how many journal lines they left.
-        replay: the journal's lines beyond these, oldest first.
+        lines: how many entries there are.
+        calls: how many calls of the server program they belong to.
+        releases: how many releases there are.
+        releases_in: how many of them in each round; those before round 0 count with it.
+        replay: recorded entries that come next, oldest first.
     """
 
     steps: dict[AgentId, int]
-    ledger: Ledger
-    calls: int
-    lines: int
-    replay: deque[Line]
+    requests: Counter[AgentId] = field(default_factory=Counter)
+    ledger: Ledger = field(default_factory=Ledger)
+    lines: int = 0
+    calls: int = 0
+    releases: int = 0
+    releases_in: Counter[int] = field(default_factory=Counter)
+    replay: deque[Entry] = field(default_factory=deque)
 
-    def next_recorded(self, kind: str, t: int) -> Line | None:
-        """Return the next recorded line if there is one.
+    def take(self, entry: Entry) -> None:
+        """Count an entry."""
+        self.lines += 1
+        if isinstance(entry, ReleaseEntry):
+            self.releases += 1
+            self.releases_in[max(0, entry.t)] += 1
+            if entry.event is not None:
+                self.ledger = self.ledger.charge(entry.event)
+            return
+        self.calls += 1
+        if isinstance(entry, AskEntry):
+            self.requests.update(entry.agents)
+            return
+        for agent in entry.participants:
+            self.requests[agent] = self.request_number(agent, step=True) + 1
+            self.steps[agent] += 1
+
+    def request_number(self, agent: AgentId, *, step: bool) -> int:
+        """Return the number of the agent's next call in its step.
+
+        Args:
+            agent: the agent.
+            step: whether that call begins a new step.
+        """
+        return 0 if step and self.steps[agent] > 0 else self.requests[agent]
+
+    def next_recorded(self, kind: type[AnyEntry], t: int) -> AnyEntry | None:
+        """Remove and return the next recorded entry, if there is one.
 
         Raises:
             RunFolderError: if the journal says something else happened at this point.
         """
         if not self.replay:
             return None
-        line = self.replay.popleft()
-        if (line["kind"], line["t"]) != (kind, t):
+        entry = self.replay.popleft()
+        if not isinstance(entry, kind) or entry.t != t:
             raise RunFolderError(
-                f"journal: expected {kind!r} of round {t}, got {line['kind']!r} of round "
-                f"{line['t']}; the journal belongs to another configuration or version"
+                f"journal: expected a {kind.__name__} of round {t}, got a "
+                f"{type(entry).__name__} of round {entry.t}; the journal belongs to another "
+                "configuration or version"
             )
-        self.lines += 1
-        return line
+        return entry
 
 
-def recorded_by_agent(line: Line, agents: Sequence[AgentId]) -> dict[AgentId, tuple[Recorded, ...]]:
+def recorded_by_agent(
+    entry: StepEntry, agents: Sequence[AgentId]
+) -> dict[AgentId, tuple[Recorded, ...]]:
     """Return a recorded step's observations of each agent that took part.
 
     Raises:
         RunFolderError: if somebody else did.
     """
     found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
-    for record in map(Recorded.from_json, line["observations"]):
+    for record in entry.observations:
         if record.agent not in found:
-            raise RunFolderError(f"journal: agent {record.agent} took no part in round {line['t']}")
+            raise RunFolderError(f"journal: agent {record.agent} took no part in round {entry.t}")
         found[record.agent] += (record,)
     return found
 
 
+def position_after(entries: Iterable[Entry], agents: Iterable[AgentId]) -> Position:
+    """Return where a run of these agents stands after some entries."""
+    position = Position(dict.fromkeys(agents, 0))
+    for entry in entries:
+        position.take(entry)
+    return position
+
+
 def find_position(
     folder: RunFolder, checkpoint: Checkpoint | None, agents: int
-) -> tuple[Position, list[Recorded]]:
-    """Return where a run stands, and the evaluations before its checkpoint.
+) -> tuple[Position, list[Entry]]:
+    """Return where a run stands, and the entries before its checkpoint.
 
     A torn last line of the journal is left out here, and cut when the journal is opened to go on.
 
     Raises:
         RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
     """
-    lines = list(read_journal(folder.journal)) if folder.journal.exists() else []
-    settled, calls = (checkpoint.lines, checkpoint.calls) if checkpoint else (0, 0)
-    if len(lines) < settled:
+    entries = list(read_journal(folder.journal)) if folder.journal.exists() else []
+    settled = checkpoint.lines if checkpoint else 0
+    if len(entries) < settled:
         raise RunFolderError(
             f"{folder.journal}: expected at least {settled} lines, as state/checkpoint.npz says, "
-            f"got {len(lines)}: its end is lost; to go on from what is left, remove "
+            f"got {len(entries)}: its end is lost; to go on from what is left, remove "
             f"{folder.path / 'state' / 'checkpoint.npz'} and resume"
         )
-    records = [record for _, record in observations(lines[:settled])]
-    steps = dict.fromkeys(range(agents), 0)
-    steps |= {agent: step + 1 for agent, step in last_steps(lines[:settled]).items()}
-    ledger = Ledger.from_events(line["event"] for line in lines[:settled] if "event" in line)
-    return Position(steps, ledger, calls, settled, deque(lines[settled:])), records
+    position = position_after(entries[:settled], range(agents))
+    position.replay.extend(entries[settled:])
+    return position, entries[:settled]

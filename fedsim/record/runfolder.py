@@ -26,15 +26,23 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedsim.errors import RunFolderError, cannot_write
-from fedsim.files import load_arrays, read_yaml, save_arrays, slugify, write_atomically, write_yaml
-from fedsim.space import Array
+from fedsim.files import (
+    arrays_under,
+    load_arrays,
+    read_yaml,
+    save_arrays,
+    slugify,
+    write_atomically,
+    write_yaml,
+)
+from fedsim.protocol import State
 
 
 @dataclass(frozen=True)
@@ -43,15 +51,15 @@ class Checkpoint:
 
     Attributes:
         rounds: rounds finished; 0 when only ``start`` has run.
-        lines: journal lines (after the header) that were written by then.
-        calls: fleet calls made by then.
+        lines: journal entries that were written by then.
         state: the server program's state.
+        aggregators: its aggregators' states, by name.
     """
 
     rounds: int
     lines: int
-    calls: int
-    state: Mapping[str, Array]
+    state: State
+    aggregators: Mapping[str, State] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -119,22 +127,37 @@ class RunFolder:
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint, atomically."""
-        counts = [checkpoint.rounds, checkpoint.lines, checkpoint.calls]
-        state = {f"program/{name}": array for name, array in checkpoint.state.items()}
-        save_arrays(self.path / "state" / "checkpoint.npz", {"counts": np.array(counts), **state})
+        states = {"program": checkpoint.state}
+        states |= {f"aggregator/{name}": a for name, a in checkpoint.aggregators.items()}
+        arrays = {
+            f"{name}/{array}": value
+            for name, state in states.items()
+            for array, value in state.items()
+        }
+        counts = np.array([checkpoint.rounds, checkpoint.lines])
+        names = np.array(list(checkpoint.aggregators), dtype=str)
+        save_arrays(self._checkpoint, {"counts": counts, "aggregators": names, **arrays})
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the checkpoint, or None if none was reached."""
-        path = self.path / "state" / "checkpoint.npz"
-        if not path.exists():
+        if not self._checkpoint.exists():
             return None
-        arrays = load_arrays(path)
-        rounds, lines, calls = (int(c) for c in arrays.pop("counts"))
-        state = {name.removeprefix("program/"): array for name, array in arrays.items()}
-        return Checkpoint(rounds, lines, calls, state)
+        arrays = load_arrays(self._checkpoint)
+        rounds, lines, *_ = (int(count) for count in arrays["counts"])
+        names = [str(name) for name in arrays.get("aggregators", ())]
+        return Checkpoint(
+            rounds,
+            lines,
+            arrays_under("program/", arrays),
+            {name: arrays_under(f"aggregator/{name}/", arrays) for name in names},
+        )
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.path / "state" / "checkpoint.npz"
 
     def release_path(self, number: int) -> Path:
-        """Return where the release of fleet call ``number`` is kept."""
+        """Return where the ``number``-th release of the run is kept, counted from 0."""
         return self.path / "state" / "releases" / f"{number}.npz"
 
     def locked(self) -> AbstractContextManager[None]:

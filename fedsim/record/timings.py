@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.record.journal import Line
+from fedsim.record.entries import Line
 
 
 @dataclass(frozen=True)

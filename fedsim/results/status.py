@@ -6,33 +6,32 @@ Nothing is written there, and what the run is writing at the moment may be half-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from fedsim.config.model import Config, delta_of
-from fedsim.config.schema import validate
-from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss
+from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import AgentId
+from fedsim.record.entries import ReleaseEntry
 from fedsim.record.evaluationlog import kept_evaluations
-from fedsim.record.journal import Line, journal_run, read_journal
+from fedsim.record.journal import JournalReader, journal_run
+from fedsim.record.manifest import Facts
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
+from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
 from fedsim.results.analysis import SeedRun
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where an unfinished seed of a run stands.
+class Status:
+    """How far an unfinished seed of a run is.
 
     Attributes:
         state: ``running``; ``waiting``, if its turn or its tables come next; ``interrupted`` or
             ``failed``; ``stopped``, if it was killed, so that nothing says why; or ``not started``.
         reason: why it failed or was interrupted, or None.
-        direction: of the scenario; None if it never started: nothing is ``best`` then.
-        progress: as its journal tells.
+        direction: of the scenario; None if it never started.
+        progress: by its journal.
         under_way: evaluations made since its last journal line.
         privacy: what was spent, by the accountant of the configuration; None if nothing.
         seconds_left: how long its other rounds will take, or None if nothing is known.
@@ -65,8 +64,9 @@ class Standing:
             "direction": self.direction,
             "round": progress.round,
             "rounds": progress.rounds,
-            "best": _finite(progress.best),
-            "mean": _finite(progress.mean_best),
+            "best": progress.scores.best,
+            "mean": progress.scores.mean_best,
+            "mean_simple_regret": progress.scores.mean_simple_regret,
             "agents": progress.agents,
             "agents_present": progress.present,
             "evaluations": progress.evaluations,
@@ -78,103 +78,77 @@ class Standing:
         }
 
 
-def standings(runs: Sequence[SeedRun]) -> list[Standing]:
-    """Return where unfinished runs stand.
+class StatusReader:
+    """Follows an unfinished run: each reading takes up the journal where the last one ended.
 
-    Raises:
-        RunFolderError: if a configuration or a journal is damaged.
+    Args:
+        run: the seed to follow.
     """
-    return [_standing(run) for run in runs]
 
+    def __init__(self, run: SeedRun) -> None:
+        self._run = run
+        self._journal = JournalReader(run.folder.journal)
+        self._entries = 0
+        self._spent = Ledger()
+        self._tally: Tally | None = None
 
-def _standing(run: SeedRun) -> Standing:
-    folder, manifest = run.folder, run.folder.manifest()
-    config = validate(Config, folder.config(), "")
-    direction = manifest.get("direction")
-    tally = _Tally(min if direction == "minimize" else max)
-    if folder.journal.exists():
-        for line in read_journal(folder.journal):
-            tally.add(line)
-    timings = read_timings(folder.timings)
-    values = list(tally.best.values()) if direction and tally.best else [math.nan]
-    rate = timings.evaluations_per_second(tally.evaluations)
-    progress = Progress(
-        round=tally.round,
-        rounds=config.rounds,
-        mean_best=sum(values) / len(values),
-        best=tally.better(values),
-        spent=Ledger.from_events(tally.events),
-        agents=manifest.get("agents", len(tally.seen)),
-        present=len(tally.present),
-        evaluations=tally.evaluations,
-        failed=tally.failed,
-        evaluations_per_second=math.nan if rate is None else rate,
-    )
-    state = _state(run)
-    stays = state in ("interrupted", "failed")  # else the reason is that of an earlier stop
-    return Standing(
-        state=state,
-        reason=manifest.get("reason") if stays else None,
-        direction=direction,
-        progress=progress,
-        under_way=len(kept_evaluations(folder.evaluations, _run(folder), tally.lines) or ()),
-        privacy=_privacy(progress, config),
-        seconds_left=timings.seconds_left(config.rounds - max(0, tally.round)),
-    )
+    def read(self) -> Status:
+        """Return where the run stands now.
 
+        Raises:
+            RunFolderError: if its configuration, manifest or journal is damaged.
+        """
+        folder, state = self._run.folder, _state(self._run)
+        if not folder.manifest():
+            progress = Progress(rounds=int(folder.config()["rounds"]))
+            return Status(state, None, None, progress, 0, None, None)
+        facts, timings = Facts.of(folder), read_timings(folder.timings)
+        tally = self._read_journal(facts)
+        rate = timings.evaluations_per_second(tally.evaluations)
+        progress = Progress.of(tally, facts.rounds, self._spent, rate)
+        stays = state in ("interrupted", "failed")  # else the reason is that of an earlier stop
+        left = facts.rounds - max(0, tally.round)
+        return Status(
+            state=state,
+            reason=folder.manifest().get("reason") if stays else None,
+            direction=facts.direction,
+            progress=progress,
+            under_way=self._under_way(folder),
+            privacy=self._privacy(facts),
+            seconds_left=timings.seconds_left(left),
+        )
 
-@dataclass
-class _Tally:
-    """What the journal's lines add up to, one after another."""
+    def _read_journal(self, facts: Facts) -> Tally:
+        if self._tally is None:
+            self._tally = facts.tally()
+        if self._run.folder.journal.exists():
+            for entry in self._journal.read():
+                self._entries += 1
+                self._tally.add(entry)
+                if isinstance(entry, ReleaseEntry) and entry.event is not None:
+                    self._spent = self._spent.charge(entry.event)
+        return self._tally
 
-    better: Callable[[Iterable[float]], float]
-    lines: int = 0
-    round: int = -1
-    evaluations: int = 0
-    failed: int = 0
-    best: dict[AgentId, float] = field(default_factory=dict)
-    seen: set[AgentId] = field(default_factory=set)
-    present: set[AgentId] = field(default_factory=set)
-    events: list[dict[str, float]] = field(default_factory=list)
+    def _under_way(self, folder: RunFolder) -> int:
+        """Return how many evaluations were made since the last entry."""
+        run = journal_run(folder.journal) if folder.journal.exists() else ""
+        return len(kept_evaluations(folder.evaluations, run, self._entries) or ())
 
-    def add(self, line: Line) -> None:
-        self.lines += 1
-        if "event" in line:
-            self.events.append(line["event"])
-        if line["kind"] != "step":
-            return
-        if line["t"] != self.round:
-            self.round, self.present = line["t"], set()
-        observed, failed = line["observations"], line.get("failed", ())
-        for agent, _, _, _, y, *_ in observed:
-            self.best[agent] = self.better((self.best.get(agent, y), y))
-        self.evaluations += len(observed)
-        self.failed += len(failed)
-        self.present.update(row[0] for row in (*observed, *failed))
-        self.seen.update(self.present, line.get("absent", ()))
+    def _privacy(self, facts: Facts) -> PrivacyLoss | None:
+        """Return what was spent; None if nothing, or nothing that can be accounted for."""
+        accountant = make_accountant(facts.accountant)
+        if not self._spent.releases or unsupported(self._spent, accountant):
+            return None
+        return privacy_loss(self._spent, facts.delta, accountant, facts.accounting)
 
 
 def _state(run: SeedRun) -> str:
-    """Say who works on a run: its manifest alone cannot, as it is not told of a kill."""
+    """Say who works on a run: its manifest alone cannot, as a kill leaves no trace in it."""
     if is_locked(run.folder.path):
         return "running"
     if is_locked(run_folder_of(run.folder.path)):
         return "waiting"
     return "stopped" if run.status == "running" else run.status
-
-
-def _run(folder: RunFolder) -> str:
-    """Return the fingerprint that the journal's header has, or an empty text."""
-    return journal_run(folder.journal) if folder.journal.exists() else ""
-
-
-def _privacy(progress: Progress, config: Config) -> PrivacyLoss | None:
-    """Return what was spent; None if nothing, or if δ rests on a number of agents not known."""
-    if not progress.spent.releases or (config.privacy.delta is None and progress.agents < 2):
-        return None
-    delta = delta_of(config, progress.agents)
-    accountant = make_accountant(config.privacy.accountant)
-    return privacy_loss(progress.spent, delta, accountant, config.privacy.accounting)
 
 
 def _finite(value: float) -> float | None:

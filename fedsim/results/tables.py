@@ -1,4 +1,4 @@
-"""What a finished run leaves behind: its tables and its outcome, made from its journal.
+"""The tables and the outcome of a finished run, made from its journal.
 
 Values are in the scenario's own sign and units. Where a scenario knows its optimum and its
 noiseless values, the score is the **simple regret** (the optimum's distance from the best
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,38 +22,53 @@ from fedsim.privacy.accountants import (
     STRICT_DELTA,
     make_accountant,
     privacy_loss,
+    unsupported,
 )
-from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Scenario
-from fedsim.record.journal import Line, Recorded, observations, read_journal
+from fedsim.protocol import PrivacyEvent
+from fedsim.record.entries import Entry, Recorded, ReleaseEntry, observations
+from fedsim.record.journal import read_journal
+from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
+from fedsim.record.tally import Scores, Tally
 from fedsim.record.timings import Timings, read_timings
-from fedsim.space import Array
+from fedsim.space import Space
 
 
-def finish(folder: RunFolder, scenario: Scenario, delta: float) -> dict[str, Any]:
+def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
     """Write a finished run's tables and return its outcome.
 
     Args:
         folder: the run's folder; its journal is complete.
-        scenario: for parameter names, direction and optima.
-        delta: δ of the reported ε; not used if nothing private was released.
+        space: for the parameters' names and units.
     """
-    lines = list(read_journal(folder.journal))
-    observed = _observation_table(list(observations(lines)), scenario)
-    rounds = _round_table(observed, folder.config()["rounds"], scenario)
-    rounds = _with_privacy(rounds, lines, delta)
+    entries = list(read_journal(folder.journal))
+    facts = Facts.of(folder)
+    tally = facts.tally()
+    scores = list(_scores_by_round(entries, tally, facts.rounds))
+    observed = _observation_table(list(observations(entries)), space, facts, tally.knows_regret)
+    rounds = _round_table(scores, observed, tally.knows_regret)
+    rounds = _with_privacy(rounds, entries, facts.delta)
     observed.to_parquet(folder.path / "observations.parquet")
     rounds.to_parquet(folder.path / "rounds.parquet")
-    return _outcome(folder, observed, rounds, lines, scenario, delta)
+    return _outcome(folder, facts, tally, scores[-1], entries)
+
+
+def _scores_by_round(entries: Sequence[Entry], tally: Tally, rounds: int) -> Iterator[Scores]:
+    """Yield the scores after round 0 to ``rounds``; the tally then holds all entries."""
+    place = 0
+    for t in range(rounds + 1):
+        while place < len(entries) and entries[place].t <= t:
+            tally.add(entries[place])
+            place += 1
+        yield tally.scores()
 
 
 def _observation_table(
-    evaluations: Sequence[tuple[int, Recorded]], scenario: Scenario
+    evaluations: Sequence[tuple[int, Recorded]], space: Space, facts: Facts, regret: bool
 ) -> pd.DataFrame:
     records = [record for _, record in evaluations]
-    points = [scenario.space.to_point(np.array(r.u)) for r in records]
+    points = [space.to_point(np.array(r.u)) for r in records]
     columns: dict[str, Any] = {
         "agent": np.array([r.agent for r in records], dtype=int),
         "round": np.array([t for t, _ in evaluations], dtype=int),
@@ -62,71 +78,50 @@ def _observation_table(
         "y": np.array([r.y for r in records], dtype=float),
         "noiseless": np.array([r.noiseless for r in records], dtype=float),
     }
-    for name in scenario.space.names:
+    for name in space.names:
         columns[f"point.{name}"] = [p[name] for p in points]
     table = pd.DataFrame(columns)
-    optima = _optima(scenario)
-    sign = 1.0 if scenario.direction == "maximize" else -1.0
-    if optima is not None and not table["noiseless"].isna().any():
-        table["regret"] = sign * (optima[table["agent"].to_numpy()] - table["noiseless"])
+    if regret:
+        optima = np.array(facts.optima)[table["agent"].to_numpy()]
+        table["regret"] = facts.sign * (optima - table["noiseless"])
     return table
 
 
-def _optima(scenario: Scenario) -> Array | None:
-    if not hasattr(scenario, "optimum"):
-        return None
-    found = [scenario.optimum(agent) for agent in range(scenario.agents)]
-    return None if any(x is None for x in found) else np.array(found, dtype=float)
-
-
-def _round_table(observed: pd.DataFrame, rounds: int, scenario: Scenario) -> pd.DataFrame:
+def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, regret: bool) -> pd.DataFrame:
     """Return one row per round, those in which nobody observed anything included.
 
     Means are over the ``agents`` that have observed something by then: where some come late or
     never, means of different rounds or runs are of different agents. Without any they are NaN.
     """
-    maximize = scenario.direction == "maximize"
-    best = _best_so_far(observed, "y", rounds, maximize=maximize)
-    table = pd.DataFrame(
-        {
-            "round": best.index,
-            "mean_best": best.mean(axis=1),
-            "best": best.max(axis=1) if maximize else best.min(axis=1),
-            "agents": best.notna().sum(axis=1),
-        }
+    table = pd.DataFrame([asdict(one) for one in scores])
+    means = table.columns.drop("agents")
+    table[means] = table[means].astype(float)  # None is NaN
+    table.insert(0, "round", range(len(scores)))
+    if not regret:
+        return table.drop(columns=["mean_simple_regret", "best_simple_regret"])
+    by_round = observed.groupby("round")["regret"].mean()
+    table["mean_regret"] = by_round.reindex(table["round"]).to_numpy()
+    # An agent that was absent at first makes its initial design later: no query, either.
+    queries = observed[observed["step"] > 0].groupby("round")["regret"].mean()
+    table["mean_cumulative_regret"] = (
+        queries.reindex(table["round"]).fillna(0.0).cumsum().to_numpy()
     )
-    if "regret" in observed:
-        simple = _best_so_far(observed, "regret", rounds, maximize=False)
-        table["mean_simple_regret"] = simple.mean(axis=1)
-        table["best_simple_regret"] = simple.min(axis=1)
-        table["mean_regret"] = observed.groupby("round")["regret"].mean()
-        # An agent that was absent at first makes its initial design later: no query, either.
-        queries = observed[observed["step"] > 0].groupby("round")["regret"].mean()
-        table["mean_cumulative_regret"] = queries.reindex(table["round"]).fillna(0.0).cumsum()
-    return table.reset_index(drop=True)
+    return table
 
 
-def _best_so_far(
-    observed: pd.DataFrame, column: str, rounds: int, *, maximize: bool
-) -> pd.DataFrame:
-    """Return the best of a column by round 0 to ``rounds`` (rows) and agent (columns)."""
-    found = observed.groupby(["round", "agent"])[column]
-    table = (found.max() if maximize else found.min()).unstack().reindex(range(rounds + 1))
-    return (table.cummax() if maximize else table.cummin()).ffill()
-
-
-def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> pd.DataFrame:
-    releases = [line for line in lines if "event" in line]
-    if not releases:
-        return table
+def _with_privacy(table: pd.DataFrame, entries: Sequence[Entry], delta: float) -> pd.DataFrame:
+    releases = [e for e in entries if isinstance(e, ReleaseEntry) and e.event is not None]
     accountant, ledger = make_accountant("pld"), Ledger()
+    charged = Ledger.from_events(e.event for e in releases if e.event is not None)
+    if not releases or unsupported(charged, accountant):
+        return table
     epsilon, noise, before = [], [], -math.inf
     for t in table["round"]:
         ratio = math.nan  # of the last release, where a round has several
-        for line in releases:
-            if before < line["t"] <= t:  # also what was released before the first step
-                ledger = ledger.charge(SubsampledGaussian.from_record(line["event"]))
-                ratio = line.get("experimenter", {}).get("signal_to_noise", math.nan)
+        for release in releases:
+            if before < release.t <= t and release.event:  # also what came before round 0
+                ledger = ledger.charge(release.event)
+                ratio = release.experimenter.get("signal_to_noise", math.nan)
         before = t
         epsilon.append(privacy_loss(ledger, delta, accountant).epsilon)
         noise.append(ratio)
@@ -135,23 +130,22 @@ def _with_privacy(table: pd.DataFrame, lines: Sequence[Line], delta: float) -> p
     return table
 
 
-def epsilons(events: Sequence[SubsampledGaussian], delta: float) -> dict[str, Any]:
+def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
     """Return the total ε by accountant, with everything that a reader of ε must know.
 
     Args:
-        events: all releases; none gives an empty report.
+        events: all charged releases; none gives an empty report.
         delta: δ in (0, 1); ε at 1e-5 is reported beside it.
     """
     if not events:
         return {}
     ledger = Ledger.from_events(events)
     pld, rdp, moments = (make_accountant(name) for name in ("pld", "rdp", "moments"))
-    report: dict[str, Any] = {
-        "delta": delta,
-        "releases": len(events),
-        "neighbouring_relation": NEIGHBOURING_RELATION,
-        "sampling": SAMPLING,
-    }
+    report: dict[str, Any] = {"delta": delta, "releases": len(events)}
+    unknown = unsupported(ledger, pld)
+    if unknown is not None:
+        return {**report, "not_accounted": unknown.kind}
+    report |= {"neighbouring_relation": NEIGHBOURING_RELATION, "sampling": SAMPLING}
     for accountant in (pld, rdp, moments):
         report[accountant.name] = privacy_loss(ledger, delta, accountant).epsilon
     report["pld_exact_multipliers"] = privacy_loss(ledger, delta, pld, "exact").epsilon
@@ -163,49 +157,38 @@ def epsilons(events: Sequence[SubsampledGaussian], delta: float) -> dict[str, An
 
 
 def _outcome(
-    folder: RunFolder,
-    observed: pd.DataFrame,
-    rounds: pd.DataFrame,
-    lines: Sequence[Line],
-    scenario: Scenario,
-    delta: float,
+    folder: RunFolder, facts: Facts, tally: Tally, last: Scores, entries: Sequence[Entry]
 ) -> dict[str, Any]:
-    last = rounds.iloc[-1]
-    regret = "mean_simple_regret" in rounds
-    events = [SubsampledGaussian.from_record(x["event"]) for x in lines if "event" in x]
+    regret = tally.knows_regret
+    releases = [entry for entry in entries if isinstance(entry, ReleaseEntry)]
+    events = [release.event for release in releases if release.event is not None]
     timings = read_timings(folder.timings)
     outcome: dict[str, Any] = {
         "metric": "simple regret" if regret else "best value",
-        "direction": scenario.direction,
-        "best": _number(last["best_simple_regret" if regret else "best"]),
-        "mean": _number(last["mean_simple_regret" if regret else "mean_best"]),
-        "agents": scenario.agents,
-        "agents_with_values": int(last["agents"]),
-        "evaluations": len(observed),
-        "evaluations_per_second": timings.evaluations_per_second(len(observed)),
-        "epsilon": epsilons(events, delta),
+        "direction": facts.direction,
+        "best": last.best_simple_regret if regret else last.best,
+        "mean": last.mean_simple_regret if regret else last.mean_best,
+        "agents": facts.agents,
+        "agents_with_values": last.agents,
+        "evaluations": tally.evaluations,
+        "evaluations_per_second": timings.evaluations_per_second(tally.evaluations),
+        "epsilon": epsilons(events, facts.delta),
         "objective_seconds": timings.objective_seconds,
         "other_seconds": timings.other_seconds,
         "journal_sha256": hashlib.sha256(folder.journal.read_bytes()).hexdigest(),
     }
-    return {**outcome, **_mishaps(lines, timings)}
+    return {**outcome, **_mishaps(releases, tally, timings)}
 
 
-def _number(value: float) -> float | None:
-    """Return a number as JSON knows it: None if there is none, as nothing was observed."""
-    return None if math.isnan(value) else float(value)
-
-
-def _mishaps(lines: Sequence[Line], timings: Timings) -> dict[str, Any]:
+def _mishaps(releases: Sequence[ReleaseEntry], tally: Tally, timings: Timings) -> dict[str, Any]:
     """Return what did not happen, or went wrong; nothing of a run where nothing did."""
-    steps = [line for line in lines if line["kind"] == "step"]
-    failed = sum(len(line.get("failed", ())) for line in steps)
     counts = {
-        "releases_refused": sum("refused" in line for line in lines),
-        "absences": sum(len(line.get("absent", ())) for line in steps),
-        "evaluations_failed": failed,
+        "releases_refused": sum(release.refused for release in releases),
+        "releases_empty": sum(release.empty for release in releases),
+        "absences": tally.absences,
+        "evaluations_failed": tally.failed,
     }
     found: dict[str, Any] = {name: count for name, count in counts.items() if count}
-    if failed:
+    if tally.failed:
         found["first_failure"] = timings.first_failure
     return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from fedsim.errors import ObjectiveError
 from fedsim.protocol import AgentId, Broadcast, Payload, Proposal, Request
-from fedsim.record.journal import Failed, Recorded
+from fedsim.record.entries import Failed, Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,16 @@ class Task:
     Attributes:
         agent: who.
         step: the agent's own count: of this step, or of its last one when it only answers.
+        call: which request in this step it answers; part of the key of its randomness.
+        scope: what an aggregator asks, for the same key; empty: the server program asks.
         recorded: this step's observations, if they were made already: they are taken instead of
             proposing and evaluating. None: they are still to be made.
     """
 
     agent: AgentId
     step: int
+    call: int = 0
+    scope: str = ""
     recorded: tuple[Recorded, ...] | None = None
 
 
@@ -88,19 +93,21 @@ class Answer:
         cpu_seconds: CPU time spent on the agent, its objective included.
         objective_cpu_seconds: CPU time spent in the objective alone.
         failed: this step's evaluations that failed and were skipped.
+        lost_keys: whether there is no payload because the agent lost its secrets.
     """
 
     agent: AgentId
     observations: tuple[Recorded, ...]
     payload: Payload | None
     cpu_seconds: float
-    objective_cpu_seconds: float
+    objective_cpu_seconds: float = 0.0
     failed: tuple[Failed, ...] = ()
+    lost_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluating:
-    """What a group is doing just now, for the watch that enforces the deadline.
+    """An objective at work, for the watch that enforces the deadline.
 
     Attributes:
         agent: whose objective runs.
@@ -113,6 +120,32 @@ class Evaluating:
     t: int
     point: str
     since: float
+
+
+@dataclass
+class Activity:
+    """What a process is doing just now; other threads may read it.
+
+    Attributes:
+        busy: the agent whose program or objective is at work, or None.
+        evaluating: the objective that runs, or None.
+    """
+
+    busy: AgentId | None = None
+    evaluating: Evaluating | None = None
+
+
+class Evaluator(Protocol):
+    """Evaluates what agents propose: in this process, as Ray tasks, or anywhere else."""
+
+    def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
+        """Return what became of each agent's proposals.
+
+        Raises:
+            ObjectiveError: if an evaluation failed at last, and such failures stop the run.
+            Interrupted: if the run is to stop.
+        """
+        ...
 
 
 def with_evaluations(tasks: Sequence[Task], evaluated: Mapping[AgentId, Evaluated]) -> list[Task]:

@@ -1,22 +1,132 @@
-"""One call of an agent's black box, checked."""
+"""Evaluations: one call of an agent's black box, checked, and the evaluator of one process."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
-from fedsim.errors import ObjectiveError
-from fedsim.imports import user_traceback
-from fedsim.protocol import Evaluation, Objective
+from fedsim.config.spec import RunSpec
+from fedsim.errors import Interrupted, ObjectiveError, RunError
+from fedsim.imports import user_code, user_traceback
+from fedsim.protocol import AgentId, Evaluation, Objective, Scenario
+from fedsim.record.entries import Failed, Recorded
+from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.resources import Resources, declared_resources
 from fedsim.rng import Keys
+from fedsim.simulation.calls import Activity, Call, Evaluated, Evaluating, Proposed, where
 from fedsim.space import Value
 
 
-def evaluate(
+class LocalEvaluator:
+    """Evaluates in this process, one point after another.
+
+    Args:
+        spec: the run.
+        scenario: makes the objectives.
+        activity: says what is being evaluated.
+        stopped: called before each evaluation; True makes :meth:`evaluate` raise ``Interrupted``.
+        node: the machine, for errors; empty: not worth naming.
+        log: keeps evaluations until the journal has them, or None.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        scenario: Scenario,
+        activity: Activity,
+        stopped: Callable[[], bool] = lambda: False,
+        node: str = "",
+        log: EvaluationLog | None = None,
+    ) -> None:
+        self._spec = spec
+        self._scenario = scenario
+        self._activity = activity
+        self._stopped = stopped
+        self._node = node
+        self._log = log
+        self._objectives: dict[AgentId, Objective] = {}
+
+    def needs(self, agent: AgentId) -> Resources | None:
+        """Build an agent's objective and return what it needs as a task of its own.
+
+        Returns:
+            None if it runs beside its agent.
+
+        Raises:
+            UserCodeError: with the user's traceback, if the scenario raises.
+        """
+        return self._spec.resources or declared_resources(self._objective(agent))
+
+    def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
+        """See :meth:`fedsim.simulation.calls.Evaluator.evaluate`."""
+        return {one.agent: self._evaluate(call, one) for one in proposed}
+
+    def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
+        agent, start = proposed.agent, time.thread_time()
+        self._activity.busy = agent
+        objective = self._objective(agent)  # building it counts as its own time: it loads data
+        seconds = time.thread_time() - start
+        records, failed = list[Recorded](), list[Failed]()
+        if self._log is not None:  # not in a replayed call: the log is of the one that follows
+            self._log.begin(call.settled)
+        for index, proposal in enumerate(proposed.proposals):
+            if self._stopped():
+                raise Interrupted(f"stopped in round {call.t}")
+            kept = self._log and self._log.find(agent, proposed.step, index, proposal)
+            if isinstance(kept, Recorded):
+                records.append(kept)
+                continue
+            start = time.thread_time()
+            try:
+                records.append(self._evaluate_one(call, proposed, index, objective))
+            except ObjectiveError as error:
+                if not self._spec.skip_failures:
+                    raise
+                failed.append(Failed.made(agent, proposed.step, index, proposal, error))
+            seconds += time.thread_time() - start
+        return Evaluated(tuple(records), tuple(failed), seconds)
+
+    def _evaluate_one(
+        self, call: Call, proposed: Proposed, index: int, objective: Objective
+    ) -> Recorded:
+        agent, proposal = proposed.agent, proposed.proposals[index]
+        point = self._scenario.space.to_point(proposal.u)
+        place = where(agent, call.t, point, self._node)
+        key = Keys(self._spec.seed, agent, proposed.step)
+
+        @contextmanager
+        def watched() -> Iterator[None]:
+            self._activity.evaluating = Evaluating(agent, call.t, str(point), time.monotonic())
+            try:
+                yield
+            finally:
+                self._activity.evaluating = None
+
+        value = call_with_retries(objective, point, key, index, place, self._spec.retries, watched)
+        record = Recorded.made(agent, proposed.step, index, proposal, value)
+        if self._log is not None:
+            self._log.add(record)
+        return record
+
+    def _objective(self, agent: AgentId) -> Objective:
+        if agent not in self._objectives:
+            words = f"scenario {self._spec.scenario_name!r}"
+            with user_code(f"{words}: the objective of agent {agent} cannot be built"):
+                self._objectives[agent] = self._scenario.objective(agent)
+            if self._node and declared_resources(self._objectives[agent]) is not None:
+                raise RunError(
+                    f"{words}: the objective of agent {agent} declares resources, agent 0's does "
+                    "not: a run's evaluations are either all tasks or none is"
+                )
+        return self._objectives[agent]
+
+
+def call_with_retries(
     objective: Objective,
     point: Mapping[str, Value],
     key: Keys,
@@ -57,7 +167,7 @@ def evaluate(
 def call_once(
     objective: Objective, point: Mapping[str, Value], rng: np.random.Generator, where: str
 ) -> Evaluation:
-    """Call an objective once; errors as in :func:`evaluate`."""
+    """Call an objective once; errors as in :func:`call_with_retries`."""
     try:
         value = objective(point, rng)
     except Exception as error:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,14 +11,28 @@ import numpy as np
 from fedsim.config.construct import require_method
 from fedsim.config.spec import RunSpec
 from fedsim.payloads import as_lists, frozen
-from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import AgentId, Context, Method, Objective, Scenario
-from fedsim.record.journal import Recorded
+from fedsim.protocol import (
+    AgentId,
+    AgentProgram,
+    Aggregator,
+    Context,
+    Method,
+    Objective,
+    Release,
+    Replies,
+    Scenario,
+    SecretHolder,
+    ServerProgram,
+)
+from fedsim.record.entries import Recorded
+from fedsim.record.observer import Event, Received
 from fedsim.record.position import Position
-from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Answer, Call, Task
+from fedsim.simulation.calls import Activity, Answer, Call, Task
+from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.fleet import RecordingFleet
+from fedsim.simulation.loop import aggregators_of
+from fedsim.simulation.releases import Releases
 from fedsim.space import Parameter, Space, Value
 
 
@@ -52,38 +63,66 @@ class Bowl:
 
 @dataclass
 class _Agents:
-    """Carries calls to agents in memory, and remembers everything that they were told and said."""
+    """Carries calls to agents in memory, and remembers everything that was said.
+
+    Attributes:
+        make_group: makes the agents anew, without history.
+        restart: whether that is done before every call. Agents that hold secrets would never
+            have any then: they lose them one at a time, ever more rarely.
+        log: what was said.
+    """
 
     make_group: Callable[[], AgentGroup]
     restart: bool
-    log: list[Any] = field(default_factory=list)
+    log: list[Any]
     history: list[Recorded] = field(default_factory=list)
+    calls: int = 0
+    losses: int = 0
 
     def __post_init__(self) -> None:
         self.group = self.make_group()
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        if self.restart:
-            asked = [task.agent for task in tasks]
+        asked = [task.agent for task in tasks]
+        secret = any(_holds_secrets(self.group.program(agent)) for agent in asked)
+        self.calls += 1
+        if self.restart and not secret:
             self.group = self.make_group()
-            self.group.rebuild(asked, [r for r in self.history if r.agent in asked])
+            self._rebuild(asked)
+        elif self.restart and self.calls == 1 + self.losses * (self.losses + 1) // 2:
+            self._rebuild([asked[self.losses % len(asked)]])
+            self.losses += 1
         answers = self.group.handle(call, tasks)
         if not self.restart:
             self.group.prepare_next()
-        self.log.append(
-            (call.t, "message", as_lists(call.message.payload) if call.message else None)
-        )
-        for a in answers:
-            self.history += a.observations
-            told = None if a.payload is None else as_lists(a.payload)
-            self.log.append((call.t, f"agent {a.agent}", a.observations, told))
+        self._note(call, answers, secret)
         return answers
+
+    def _note(self, call: Call, answers: Sequence[Answer], secret: bool) -> None:
+        self.history += [record for a in answers for record in a.observations]
+        if secret and not call.evaluate:
+            return  # how often agents are asked depends on what was lost
+        message = as_lists(call.message.payload) if call.message else None
+        self.log.append((call.t, "message", message))
+        for a in answers:
+            reply = None if a.payload is None or secret else as_lists(a.payload)
+            self.log.append((call.t, f"agent {a.agent}", a.observations, reply))
+
+    def _rebuild(self, agents: Sequence[AgentId]) -> None:
+        self.group.rebuild(agents, [r for r in self.history if r.agent in agents])
+
+
+def _holds_secrets(program: AgentProgram) -> bool:
+    return isinstance(program, SecretHolder) and program.holds_secrets
 
 
 def run_in_memory(
     factory: Callable[[Context], Method], scenario: Scenario, context: Context, restart: bool
 ) -> list[Any]:
     """Return everything that the server and the agents told one another, and the evaluations.
+
+    Replies of agents that hold secrets are left out: they differ from run to run. What the server
+    received is there, and must not.
 
     Args:
         factory: makes the method.
@@ -95,30 +134,54 @@ def run_in_memory(
         FedsimError: if a program does something wrong.
     """
     spec = RunSpec({"name": ""}, {"name": "tested"}, context.rounds, context.seed, None, "")
+    log: list[Any] = []
 
     def make() -> Method:
         return require_method(factory(context), "the method")
 
-    agents = _Agents(lambda: AgentGroup(spec, built=(scenario, make())), restart)
-    members = tuple(range(context.agents))
-    nowhere: Any = SimpleNamespace(append=lambda line: None)
+    def make_group() -> AgentGroup:
+        activity = Activity()
+        evaluator = LocalEvaluator(spec, scenario, activity)
+        return AgentGroup(spec, scenario, make(), evaluator, activity)
+
+    def observe(event: Event) -> None:
+        if isinstance(event, Received):
+            log.append((event.t, "server", _plain(event.received)))
+
+    members, journal = tuple(range(context.agents)), list[Any]()
+    position = Position(dict.fromkeys(members, 0))
+    server = make().server()
     fleet = RecordingFleet(
-        agents,
+        _Agents(make_group, restart, log),
         members,
         context.seed,
-        RunFolder(Path()),
-        nowhere,
-        system_noise=False,
-        budget=None,
-        position=Position(dict.fromkeys(members, 0), Ledger(), 0, 0, deque()),
-        observer=lambda kind, t, details: None,
+        position,
+        journal,
+        observe,
+        Releases(position, journal, context.seed, observe),
+        aggregators_of(server),
     )
-    server = make().server()
     server.start(fleet)
     for t in range(context.rounds + 1):
         if restart:
-            state = frozen(server.state(), f"the server's state in round {t}")
-            server = make().server()
-            server.restore(state)
+            server, fleet.aggregators = _restarted(make().server(), server, fleet, t)
         server.round(t, fleet)
-    return agents.log
+    return log
+
+
+def _restarted(
+    new: ServerProgram, old: ServerProgram, fleet: RecordingFleet, t: int
+) -> tuple[ServerProgram, Mapping[str, Aggregator]]:
+    """Return a new server program, and its aggregators, with the states of the old ones."""
+    new.restore(frozen(old.state(), f"the server's state in round {t}"))
+    aggregators = aggregators_of(new)
+    for name, aggregator in aggregators.items():
+        before = fleet.aggregators[name].state()
+        aggregator.restore(frozen(before, f"the state of aggregator {name} in round {t}"))
+    return new, aggregators
+
+
+def _plain(received: Replies | Release) -> Any:
+    if isinstance(received, Release):
+        return None if received.payload is None else as_lists(received.payload)
+    return [(reply.agent, reply.status) for reply in received]

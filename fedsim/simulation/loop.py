@@ -8,25 +8,37 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.spec import RunSpec
-from fedsim.errors import Interrupted
+from fedsim.errors import Interrupted, RunError
 from fedsim.imports import user_code
 from fedsim.privacy.budget import Budget
-from fedsim.protocol import RoundInfo, ServerProgram
-from fedsim.record.journal import LineWriter, Recorded, observations, open_journal, read_journal
+from fedsim.protocol import (
+    AggregatingServer,
+    Aggregator,
+    Method,
+    RoundInfo,
+    Scenario,
+    ServerProgram,
+    State,
+    Stateful,
+)
+from fedsim.record.entries import Recorded, observations
+from fedsim.record.journal import open_journal, read_journal
+from fedsim.record.lines import LineWriter
 from fedsim.record.position import find_position
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
+from fedsim.record.tally import Tally
 from fedsim.resources import Resources
 from fedsim.simulation.fleet import RecordingFleet, Transport
+from fedsim.simulation.releases import Releases
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ Notify = Callable[[Progress], None]
 
 def simulate(
     simulation: Simulation,
+    scenario: Scenario,
+    method: Method,
     transport: Transport,
     *,
     notify: Notify = lambda progress: None,
@@ -67,43 +81,66 @@ def simulate(
     Args:
         simulation: what to run; its folder exists and its agents' histories are those of
             :func:`recorded_history`.
+        scenario: the run's.
+        method: the run's; makes the server program.
         transport: carries calls to the agents.
-        notify: told of the progress after each round.
-        stopped: asked after each round; True ends the run with ``Interrupted``.
+        notify: gets the progress after each round.
+        stopped: called after each round; True ends the run with ``Interrupted``.
         agents_are_here: whether the agents work in this thread; their CPU time is then not
             the server's.
 
     Raises:
         FedsimError: whatever goes wrong; the journal keeps what was recorded.
     """
-    folder = RunFolder(simulation.folder)
-    scenario = build_scenario(simulation.spec)
-    program = build_method(simulation.spec, scenario).server()
+    spec, folder = simulation.spec, RunFolder(simulation.folder)
+    program = method.server()
+    aggregators = aggregators_of(program)
     checkpoint = folder.load_checkpoint()
-    position, records = find_position(folder, checkpoint, scenario.agents)
+    position, history = find_position(folder, checkpoint, scenario.agents)
     with ExitStack() as files:
         timings = files.enter_context(closing(LineWriter(folder.timings)))
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))
+        journal = files.enter_context(closing(open_journal(folder.journal, spec.fingerprint)))
         maximize = scenario.direction == "maximize"
-        progress = Progress(-1, simulation.spec.rounds, agents=scenario.agents)
-        recorder = Recorder(timings, transcript, maximize, progress)
-        recorder.note_history(records)
+        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"))
+        recorder = Recorder(timings, transcript, spec.rounds, tally)
+        recorder.note_history(history)
+        kept = folder if simulation.system_noise else None
+        releases = Releases(position, journal, spec.seed, recorder, simulation.budget, kept)
         fleet = RecordingFleet(
             transport,
             tuple(range(scenario.agents)),
-            simulation.spec.seed,
-            folder,
-            files.enter_context(closing(open_journal(folder.journal, simulation.spec.fingerprint))),
-            system_noise=simulation.system_noise,
-            budget=simulation.budget,
-            position=position,
-            observer=recorder,
-            availability=simulation.spec.availability,
+            spec.seed,
+            position,
+            journal,
+            recorder,
+            releases,
+            aggregators,
+            spec.availability,
         )
         stopwatch = _Stopwatch(recorder, agents_are_here)
-        _loop(simulation, program, fleet, checkpoint, recorder, stopwatch, notify, stopped)
+        _Loop(simulation, program, aggregators, fleet, recorder, stopwatch).run(
+            checkpoint, notify, stopped
+        )
+
+
+def aggregators_of(program: ServerProgram) -> Mapping[str, Aggregator]:
+    """Return the aggregators that a server program uses, by name.
+
+    Raises:
+        RunError: if a name cannot be one of a file's entries.
+    """
+    if not isinstance(program, AggregatingServer):
+        return {}
+    found = dict(program.aggregators)
+    for name in found:
+        if not name.isidentifier():
+            raise RunError(
+                f"aggregators: expected names of letters, digits and underscores, got {name!r}"
+            )
+    return found
 
 
 class _Stopwatch:
@@ -130,43 +167,63 @@ class _Stopwatch:
         return time.perf_counter(), time.process_time()
 
 
-def _loop(
-    simulation: Simulation,
-    program: ServerProgram,
-    fleet: RecordingFleet,
-    checkpoint: Checkpoint | None,
-    recorder: Recorder,
-    stopwatch: _Stopwatch,
-    notify: Notify,
-    stopped: Callable[[], bool],
-) -> None:
-    words = f"method {simulation.spec.method_name!r}: the server failed"
+@dataclass(frozen=True)
+class _Loop:
+    """The rounds of one run, and a checkpoint after each."""
 
-    def finish(rounds: int, info: RoundInfo | None) -> None:
-        position = fleet.position
-        with user_code(f"{words} to tell its state"):
-            state = {name: np.asarray(array) for name, array in program.state().items()}
+    simulation: Simulation
+    program: ServerProgram
+    aggregators: Mapping[str, Aggregator]
+    fleet: RecordingFleet
+    recorder: Recorder
+    stopwatch: _Stopwatch
+
+    def run(
+        self, checkpoint: Checkpoint | None, notify: Notify, stopped: Callable[[], bool]
+    ) -> None:
+        """Run all rounds after a checkpoint; None: from the start."""
+        if checkpoint is None:
+            with user_code(f"{self._words} to start"):
+                self.program.start(self.fleet)
+            self._finish(0, None)
+        else:
+            self._restore(checkpoint)
+        rounds = self.simulation.spec.rounds
+        for t in range(checkpoint.rounds if checkpoint else 0, rounds + 1):
+            if stopped():
+                raise Interrupted(f"stopped before round {t}")
+            with user_code(f"{self._words} in round {t}"):
+                info = self.program.round(t, self.fleet)
+            self._finish(t + 1, info)
+            self.recorder.finish_round(t, self.fleet.position.ledger)
+            notify(self.recorder.progress)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        with user_code(f"{self._words} to restore its state"):
+            self.program.restore(checkpoint.state)
+            for name, aggregator in self.aggregators.items():
+                aggregator.restore(checkpoint.aggregators.get(name, {}))
+
+    def _finish(self, rounds: int, info: RoundInfo | None) -> None:
+        """Write the checkpoint and the timings of a round."""
+        with user_code(f"{self._words} to tell its state"):
+            state = _state(self.program)
+            aggregators = {name: _state(one) for name, one in self.aggregators.items()}
             told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
-        RunFolder(simulation.folder).save_checkpoint(
-            Checkpoint(rounds, position.lines, position.calls, state)
+        RunFolder(self.simulation.folder).save_checkpoint(
+            Checkpoint(rounds, self.fleet.position.lines, state, aggregators)
         )
-        recorder.timings.append({"kind": "round", "t": rounds - 1, **stopwatch.lap(), "info": told})
+        self.recorder.timings.append(
+            {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": told}
+        )
 
-    if checkpoint is None:
-        with user_code(f"{words} to start"):
-            program.start(fleet)
-        finish(0, None)
-    else:
-        with user_code(f"{words} to restore its state"):
-            program.restore(checkpoint.state)
-    for t in range(checkpoint.rounds if checkpoint else 0, simulation.spec.rounds + 1):
-        if stopped():
-            raise Interrupted(f"stopped before round {t}")
-        with user_code(f"{words} in round {t}"):
-            info = program.round(t, fleet)
-        finish(t + 1, info)
-        recorder.finish_round(t, fleet.position.ledger)
-        notify(recorder.progress)
+    @property
+    def _words(self) -> str:
+        return f"method {self.simulation.spec.method_name!r}: the server failed"
+
+
+def _state(program: Stateful) -> State:
+    return {name: np.asarray(array) for name, array in program.state().items()}
 
 
 def recorded_history(folder: RunFolder) -> list[Recorded]:

@@ -14,12 +14,15 @@ from contextlib import closing
 
 from threadpoolctl import threadpool_limits
 
+from fedsim.config.construct import build_method
 from fedsim.errors import Interrupted
 from fedsim.imports import user_stack
+from fedsim.protocol import Scenario
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Answer, Call, Task, hung, where
+from fedsim.simulation.calls import Activity, Answer, Call, Task, hung, where
+from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
 
 GRACE_SECONDS = 5.0
@@ -48,32 +51,38 @@ class _Worker(threading.Thread):
     for finished.
     """
 
-    def __init__(self, simulation: Simulation, notify: Notify) -> None:
+    def __init__(self, simulation: Simulation, scenario: Scenario, notify: Notify) -> None:
         super().__init__(daemon=True, name="fedsim-serial")
         self.simulation = simulation
+        self.scenario = scenario
         self.notify = notify
         self.stop = threading.Event()
         self.done = threading.Event()
-        self.group: AgentGroup | None = None
+        self.activity = Activity()
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        folder = RunFolder(self.simulation.folder)
+        spec, folder = self.simulation.spec, RunFolder(self.simulation.folder)
         try:
-            log = EvaluationLog(folder.evaluations, self.simulation.spec.fingerprint)
+            log = EvaluationLog(folder.evaluations, spec.fingerprint)
             with folder.locked(), closing(log), threadpool_limits(limits=1):
-                group = AgentGroup(self.simulation.spec, self.stop.is_set, log=log)
-                group.build(0)
-                self.group = group
+                stopped, activity = self.stop.is_set, self.activity
+                evaluator = LocalEvaluator(spec, self.scenario, activity, stopped, log=log)
+                evaluator.needs(0)
+                method = build_method(spec, self.scenario)
+                group = AgentGroup(spec, self.scenario, method, evaluator, activity, stopped)
+                group.program(0)
                 history = recorded_history(folder)
                 group.rebuild(sorted({record.agent for record in history}), history)
                 # Libraries that the first agent's objective loaded get one thread as well.
                 with threadpool_limits(limits=1):
                     simulate(
                         self.simulation,
+                        self.scenario,
+                        build_method(spec, self.scenario),  # shares nothing with the agents'
                         SerialTransport(group),
                         notify=self.notify,
-                        stopped=self.stop.is_set,
+                        stopped=stopped,
                         agents_are_here=True,
                     )
         except BaseException as error:
@@ -82,24 +91,27 @@ class _Worker(threading.Thread):
             self.done.set()
 
 
-def run_serial(simulation: Simulation, evaluation_deadline: float, notify: Notify) -> None:
+def run_serial(
+    simulation: Simulation, scenario: Scenario, evaluation_deadline: float, notify: Notify
+) -> None:
     """Run, or go on with, one simulation in this process.
 
     Args:
         simulation: what to run.
+        scenario: the run's.
         evaluation_deadline: seconds that one call of an objective may take.
-        notify: told of the progress after each round, from the worker's thread.
+        notify: gets the progress after each round, from the worker's thread.
 
     Raises:
         ObjectiveError: if an objective raised, returned nonsense or missed the deadline.
         Interrupted: after Ctrl-C.
         FedsimError: whatever else went wrong.
     """
-    worker = _Worker(simulation, notify)
+    worker = _Worker(simulation, scenario, notify)
     worker.start()
     try:
         while not worker.done.wait(0.05):
-            evaluating = worker.group.evaluating if worker.group else None
+            evaluating = worker.activity.evaluating
             if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
                 worker.stop.set()
                 place = where(evaluating.agent, evaluating.t, evaluating.point)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
@@ -40,7 +41,7 @@ def make(folder: Path, raw: dict[str, Any]) -> Simulation:
 
 def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
     """Run, or go on with, a simulation in this process; return its journal."""
-    run_serial(simulation, 60.0, notify)
+    run_serial(simulation, build_scenario(simulation.spec), 60.0, notify)
     return RunFolder(simulation.folder).journal.read_bytes()
 
 

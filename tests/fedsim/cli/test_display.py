@@ -17,14 +17,14 @@ from fedsim.jobs import Job
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
 from fedsim.record.progress import Progress
+from fedsim.record.tally import Scores
 from fedsim.simulation.loop import Simulation
 
 SPENT = Ledger.from_events([SubsampledGaussian(0.35, 1.0, 1.0)] * 40)
 SOME = Progress(
     round=12,
     rounds=60,
-    mean_best=0.8714,
-    best=0.9232,
+    scores=Scores(mean_best=0.8714, best=0.9232, agents=29),
     spent=SPENT,
     agents=29,
     present=29,

@@ -13,7 +13,8 @@ from fedsim.methods.local_model import LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import own_probability_schedule
 from fedsim.protocol import Broadcast, Context, Observation
-from fedsim.record.journal import observations, read_journal
+from fedsim.record.entries import Entry, ReleaseEntry, observations
+from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
 from fedsim.rng import Keys
 from fedsim.space import Array, Parameter, Space
@@ -41,12 +42,12 @@ def simulate(folder: Path, **changes: Any) -> Run:
     return fedsim.run({**CONFIG, "method": method, **changes}, out=folder / "run")
 
 
-def journal(run: Run) -> list[dict[str, Any]]:
+def journal(run: Run) -> list[Entry]:
     return list(read_journal(run.runs[0].folder.journal))
 
 
 def releases(run: Run) -> list[dict[str, Any]]:
-    return [line for line in journal(run) if line["kind"] == "release"]
+    return [entry.to_json() for entry in journal(run) if isinstance(entry, ReleaseEntry)]
 
 
 def sources(run: Run) -> Mapping[int, set[str]]:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import math
 import pickle
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fedsim.errors import ConfigError
 from fedsim.privacy.accountants import (
     Accountant,
+    AccountantName,
     PrivacyLoss,
     default_delta,
     make_accountant,
@@ -19,11 +21,12 @@ from fedsim.privacy.accountants import (
 )
 from fedsim.privacy.budget import Budget
 from fedsim.privacy.events import SubsampledGaussian
-from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.ledger import Component, Ledger
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.privacy.renyi import MOMENT_ORDERS, MomentsAccountant, RdpAccountant
 from fedsim.privacy.weights import WeightSchedule
+from fedsim.protocol import PrivacyEvent
 
 # Shared, so that tests meet accountants with filled caches too.
 MOMENTS, RDP, PLD = MomentsAccountant(), RdpAccountant(), PldAccountant()
@@ -321,3 +324,51 @@ def test_an_accountant_goes_to_another_process(accountant: Accountant) -> None:
     arrived = pickle.loads(pickle.dumps(budget)).accountant
     assert type(arrived) is type(accountant)
     assert epsilon(arrived, 0.25, 1.0, 3, 1e-5) == before
+
+
+@dataclass(frozen=True)
+class LocalRelease:
+    """An event of another kind, paid by one agent."""
+
+    agent: int
+    noise_multiplier: float
+    kind: ClassVar[str] = "local-release"
+
+    def record(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+
+class LocalAccountant:
+    """Epsilon is the sum of 1 / z."""
+
+    name: Literal["pld"] = "pld"
+
+    def supports(self, event: PrivacyEvent) -> bool:
+        return isinstance(event, (LocalRelease, SubsampledGaussian))
+
+    def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
+        return sum(c.releases / c.noise_multiplier for c in components)
+
+
+@pytest.mark.parametrize("name", ["moments", "rdp", "pld"])
+def test_an_event_that_an_accountant_does_not_support_is_named(name: AccountantName) -> None:
+    accountant = make_accountant(name)
+    assert accountant.supports(SubsampledGaussian(0.1, 1, 1))
+    assert not accountant.supports(LocalRelease(3, 2.0))
+    spent = Ledger.from_events([SubsampledGaussian(0.1, 1, 1), LocalRelease(3, 2.0)])
+    with pytest.raises(ConfigError, match=rf"{name} cannot account for 'local-release'.*agent=3"):
+        privacy_loss(spent, 1e-3, accountant)
+    with pytest.raises(ConfigError, match="cannot account for 'local-release'"):
+        Budget(1.0, 1e-3, accountant).allows(Ledger(), LocalRelease(3, 2.0))
+
+
+def test_the_loss_is_that_of_the_agent_who_pays_most() -> None:
+    class Own(SubsampledGaussian):
+        """Paid by agent 1 alone."""
+
+        agent: ClassVar[Any] = 1
+
+    shared, own = SubsampledGaussian(0.1, 2, 2), Own(0.1, 1, 1)
+    spent = Ledger.from_events([shared, own])
+    assert privacy_loss(spent, 1e-3, LocalAccountant()).epsilon == 1.5
+    assert privacy_loss(spent.of(None), 1e-3, LocalAccountant()).epsilon == 0.5

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsim.errors import ConfigError
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.privacy.events import SubsampledGaussian, UnknownEvent, event_from_record
 from fedsim.privacy.ledger import Component, Ledger
 
 events = st.sampled_from(
@@ -45,7 +45,7 @@ def test_a_resumed_ledger_is_the_uninterrupted_one(
     for event in history:
         charged = charged.charge(event)
     journal = [json.dumps(event.record()) for event in history[:cut]]
-    resumed = Ledger.from_events(json.loads(line) for line in journal)
+    resumed = Ledger.from_events(event_from_record(json.loads(line)) for line in journal)
     for event in history[cut:]:
         resumed = resumed.charge(event)
     assert resumed == charged == Ledger.from_events(history)
@@ -77,3 +77,38 @@ def test_keys_hold_python_floats(number: Any) -> None:
 def test_bad_events_are_refused(values: tuple[float, float, float], name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: expected"):
         SubsampledGaussian(*values)
+
+
+def test_events_say_their_kind_and_the_first_journals_named_none() -> None:
+    event = SubsampledGaussian(0.1, 1, 2)
+    record = event.record()
+    assert record.pop("kind") == "subsampled-gaussian"
+    assert event_from_record(record) == event
+
+
+def test_an_event_of_an_unknown_kind_is_kept_as_it_is() -> None:
+    record = {"kind": "local-release", "agent": 3, "noise_multiplier": 2.0}
+    event = event_from_record(record)
+    assert event == UnknownEvent("local-release", 3, json.dumps(record))
+    assert event.record() == record
+    assert Ledger.from_events([event, event]).releases == 2
+    with pytest.raises(ConfigError, match="subsampled-gaussian events, got UnknownEvent"):
+        Ledger.from_events([event]).components()
+
+
+@pytest.mark.parametrize(
+    "record", [{"sampling_rate": 0.1}, {"sampling_rate": 2, "noise_multiplier": 1}, {"x": 1}]
+)
+def test_a_damaged_event_is_named(record: dict[str, float]) -> None:
+    with pytest.raises(RunFolderError, match="damaged privacy event"):
+        event_from_record({"exact_noise_multiplier": 1.0, **record})
+
+
+def test_an_agent_pays_its_own_events_and_those_of_everybody() -> None:
+    shared = SubsampledGaussian(0.1, 1, 1)
+    own = {agent: UnknownEvent("local-release", agent, str(agent)) for agent in (2, 5)}
+    ledger = Ledger.from_events([shared, own[5], own[2], shared])
+    assert ledger.payers == (2, 5)
+    assert ledger.of(2) == Ledger.from_events([shared, own[2], shared])
+    assert ledger.of(None) == Ledger.from_events([shared, shared])
+    assert Ledger.from_events([shared]).payers == (None,)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedsim.errors import ConfigError
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import (
     SubsampledGaussianMechanism,
     WeightedAverage,
@@ -21,7 +23,7 @@ from fedsim.privacy.mechanism import (
     row_norms,
 )
 from fedsim.privacy.weights import WeightSchedule, region_weights
-from fedsim.protocol import Aggregator, Release, Reply
+from fedsim.protocol import Aggregator, Release, Reply, Uncharged
 from fedsim.rng import SERVER, Keys, SystemKeys
 from fedsim.space import Array
 
@@ -159,7 +161,7 @@ def test_noise_only_keeps_noise_and_cost() -> None:
     b = control.aggregate(2, replies(omega), FLEET, keys(2))
     c = control.aggregate(2, (), FLEET, keys(2))
     assert np.array_equal(vectors_of(b), vectors_of(c))
-    assert a.event == b.event == c.event
+    assert a.cost == b.cost == c.cost
     assert b.experimenter == {"signal_to_noise": 0.0}
     sampled = keys(2)("privacy-sampling").random(6) < 0.5
     signal = joint_sum(region_weights(real.weights, 2, 6, 2), clip(omega, 3 / 2**0.5), sampled, 0.5)
@@ -172,7 +174,7 @@ def test_signal_to_noise_is_for_the_experimenter_only() -> None:
     quiet = m.aggregate(0, (), FLEET, keys())
     assert set(loud.experimenter) == {"signal_to_noise"}
     assert quiet.experimenter == {"signal_to_noise": 0.0}
-    assert loud.event == quiet.event == m.cost(0)
+    assert loud.cost == quiet.cost == m.cost(0)
     noise = vectors_of(quiet)
     ratio = np.linalg.norm(vectors_of(loud) - noise) / np.linalg.norm(noise)
     np.testing.assert_allclose(loud.experimenter["signal_to_noise"], ratio, rtol=0.08)
@@ -200,11 +202,11 @@ def test_an_unusable_message_is_a_missing_message_to_the_bit(bad: Any) -> None:
     others = [reply(n, vector) for n, vector in enumerate(normal(6, 5)) if n != 3]
     m = mechanism(sampling_rate=1.0)
     absent = m.aggregate(1, (*others, Reply(3, "missing", {})), FLEET, keys(1))
-    assert m.aggregate(1, tuple(others), FLEET, keys(1)).event == absent.event
+    assert m.aggregate(1, tuple(others), FLEET, keys(1)).cost == absent.cost
     for answer in (reply(3, bad), Reply(3, "ok", {}), Reply(3, "lost_keys", {})):
         release = m.aggregate(1, (*others, answer), FLEET, keys(1))
         assert np.array_equal(vectors_of(release), vectors_of(absent))
-        assert release.event == absent.event
+        assert release.cost == absent.cost
         assert release.experimenter == absent.experimenter
 
 
@@ -304,9 +306,9 @@ def test_the_type_of_z_changes_nothing(number: Any) -> None:
     plain = mechanism(noise_multiplier=2.0).aggregate(0, omega, FLEET, keys())
     other = mechanism(noise_multiplier=number(2)).aggregate(0, omega, FLEET, keys())
     assert np.array_equal(vectors_of(plain), vectors_of(other))
-    assert other.event == plain.event
-    assert other.event is not None
-    assert all(type(value) is float for value in other.event.record().values())
+    assert other.cost == plain.cost
+    assert isinstance(other.cost, SubsampledGaussian)
+    assert all(type(value) is float for value in asdict(other.cost).values())
 
 
 def test_system_randomness_does_not_repeat() -> None:
@@ -338,8 +340,8 @@ def test_bad_settings_are_named(name: str, value: float) -> None:
 def test_average_without_privacy() -> None:
     omega, average = 100 * normal(6, 5), WeightedAverage(6, 5, 2)
     release = average.aggregate(0, replies(omega), FLEET, keys())
-    assert average.cost(0) is None
-    assert release.event is None
+    assert average.cost(0) is Uncharged.NOT_PRIVATE
+    assert release.cost is Uncharged.NOT_PRIVATE
     assert release.experimenter == {}
     expected = region_weights(WeightSchedule(), 0, 6, 2) @ omega
     np.testing.assert_allclose(vectors_of(release), expected, rtol=1e-12)

@@ -12,8 +12,9 @@ import pytest
 
 from fedsim.errors import ObjectiveError, RunFolderError
 from fedsim.protocol import Proposal
+from fedsim.record.entries import Recorded, observations
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.journal import Recorded, read_journal
+from fedsim.record.journal import read_journal
 from fedsim.record.runfolder import RunFolder
 from tests.util.small import make, run, small
 
@@ -259,9 +260,5 @@ class TestRun:
         written(RunFolder(again.folder).evaluations, *stray, settled=0)
         assert run(again) == journal
         assert calls() == undisturbed
-        values = [
-            row[4]
-            for line in read_journal(RunFolder(again.folder).journal)
-            for row in line.get("observations", ())
-        ]
-        assert 9.0 not in values
+        made = observations(read_journal(RunFolder(again.folder).journal))
+        assert 9.0 not in [record.y for _, record in made]

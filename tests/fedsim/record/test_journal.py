@@ -13,17 +13,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import DiskError, RunFolderError
-from fedsim.record.journal import (
-    HEADER,
-    LineWriter,
+from fedsim.privacy.events import SubsampledGaussian, UnknownEvent
+from fedsim.protocol import Uncharged
+from fedsim.record.entries import (
+    AskEntry,
+    Entry,
+    Failed,
     Recorded,
-    cut_torn_line,
-    encode,
+    ReleaseEntry,
+    StepEntry,
+    entry_from_json,
     observations,
-    open_journal,
-    read_journal,
 )
+from fedsim.record.journal import JournalReader, open_journal, read_journal
+from fedsim.record.lines import LineWriter, cut_torn_line, encode
 
+ENTRIES: list[Entry] = [
+    StepEntry(0, (Recorded(0, 0, 0, (0.5,), 1.5, None, "initial"),)),
+    AskEntry(0, "share", (0,)),
+    ReleaseEntry(0),
+]
 LINES: list[dict[str, Any]] = [
     {"kind": "step", "t": 0, "observations": [[0, 0, 0, [0.5], 1.5, None, "initial"]]},
     {"kind": "ask", "t": 0, "request": "share", "agents": [0]},
@@ -56,9 +65,53 @@ class FakeFile:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     data = write(tmp_path / "j")
-    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":1,"run":"r1"}'
-    assert list(read_journal(tmp_path / "j")) == LINES
-    assert [(t, r.y) for t, r in observations(LINES)] == [(0, 1.5)]
+    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":2,"run":"r1"}'
+    assert list(read_journal(tmp_path / "j")) == ENTRIES
+    assert [entry.to_json() for entry in ENTRIES] == LINES
+    assert [(t, r.y) for t, r in observations(ENTRIES)] == [(0, 1.5)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        StepEntry(3, (), (Failed(1, 2, 0, (0.5,), "own", "raised ValueError"),), (0, 4)),
+        AskEntry(-1, "new-keys", (0, 2), (1,)),
+        ReleaseEntry(1, SubsampledGaussian(0.5, 1, 2), experimenter={"snr": 0.5}),
+        ReleaseEntry(1, Uncharged.ALREADY_PAID, empty=True),
+        ReleaseEntry(1, refused=True),
+        ReleaseEntry(2, UnknownEvent("later", None, '{"kind": "later", "x": [1, 2]}')),
+    ],
+)
+def test_entries_come_back_exactly(entry: Entry) -> None:
+    assert entry_from_json(json.loads(encode(entry.to_json()))) == entry
+
+
+def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    data = write(path)
+    ends = [i + 1 for i, byte in enumerate(data) if byte == ord("\n")]
+    path.write_bytes(b"")
+    reader, read, sizes = JournalReader(path), list[Entry](), list[int]()
+    for size in range(len(data) + 1):
+        path.write_bytes(data[:size])
+        new = list(reader.read())
+        read += new
+        sizes += [size] * len(new)
+    assert read == ENTRIES
+    assert sizes == ends[1:]  # each as soon as its line is whole, and once
+
+
+def test_journals_of_the_first_format_are_read_and_not_continued(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    event = {"sampling_rate": 0.5, "noise_multiplier": 1.0, "exact_noise_multiplier": 2.0}
+    lines = [
+        {"kind": "fedsim-journal", "format": 1, "run": "r1"},
+        {"kind": "release", "t": 0, "event": event},
+    ]
+    path.write_bytes(b"".join(map(encode, lines)))
+    assert list(read_journal(path)) == [ReleaseEntry(0, SubsampledGaussian(0.5, 1, 2))]
+    with pytest.raises(RunFolderError, match="expected a journal of format 2, got 1: another"):
+        open_journal(path, "r1")
 
 
 @given(
@@ -88,7 +141,7 @@ def test_a_line_torn_anywhere_is_cut_and_the_rest_goes_on(tmp_path: Path) -> Non
     for size in range(len(data) + 1):
         path.write_bytes(data[:size])
         whole = data[:size].count(b"\n")
-        assert list(read_journal(path)) == LINES[: max(0, whole - 1)]
+        assert list(read_journal(path)) == ENTRIES[: max(0, whole - 1)]
         journal = open_journal(path, "r1")
         for line in LINES[max(0, whole - 1) :]:
             journal.append(line)
@@ -109,7 +162,18 @@ def test_a_torn_line_longer_than_a_buffer_is_cut(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize("bad", [b'{"kind":"st', b"5", b'{"t":0}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"kind":"st',
+        b"5",
+        b'{"t":0}',
+        b"\xff\xfe",
+        b'{"kind":"step","t":0}',
+        b'{"kind":"step","t":0,"observations":[[1,2]]}',
+        b'{"kind":"party","t":0}',
+    ],
+)
 def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "j"
     lines = write(path).splitlines()
@@ -120,8 +184,8 @@ def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) 
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "j").write_bytes(encode({**HEADER, "format": 99}))
-    with pytest.raises(RunFolderError, match=r"expected a journal of format 1, got .*99.*version"):
+    (tmp_path / "j").write_bytes(encode({"kind": "fedsim-journal", "format": 99}))
+    with pytest.raises(RunFolderError, match=r"expected a journal of format 2, got .*99.*version"):
         list(read_journal(tmp_path / "j"))
 
 

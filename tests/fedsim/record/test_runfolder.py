@@ -76,11 +76,16 @@ class TestRunFolder:
         folder = RunFolder(tmp_path / "seed-0")
         folder.create({"rounds": 1})
         assert folder.load_checkpoint() is None
-        folder.save_checkpoint(Checkpoint(2, 5, 4, {"counts": np.arange(3.0)}))
+        aggregators = {"sum": {"counts": np.arange(2)}, "empty": {}, "sum_2": {"x": np.array(1.5)}}
+        folder.save_checkpoint(Checkpoint(2, 5, {"counts": np.arange(3.0)}, aggregators))
         found = folder.load_checkpoint()
         assert found is not None
-        assert (found.rounds, found.lines, found.calls) == (2, 5, 4)
+        assert (found.rounds, found.lines) == (2, 5)
         np.testing.assert_array_equal(found.state["counts"], [0, 1, 2])
+        assert found.aggregators.keys() == aggregators.keys()
+        assert found.aggregators["sum"]["counts"].tolist() == [0, 1]
+        assert found.aggregators["empty"] == {}
+        assert found.aggregators["sum_2"]["x"] == 1.5
         assert read_yaml(folder.path / "config.yaml") == {"rounds": 1}
 
     def test_the_manifest_keeps_what_is_not_changed(self, tmp_path: Path) -> None:

@@ -196,10 +196,11 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
     lines.insert(first, {**release, "t": -1})  # before the first step
     lines.insert(first + 3, {**release, "t": 0})  # a second one in round 0
     folder.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    outcome = finish(folder, Synthetic(agents=6, grid_size=100), 1e-5)
+    folder.update_manifest(delta=1e-5)
+    outcome = finish(folder, Synthetic(agents=6, grid_size=100).space)
     rounds = SeedRun("copy", folder).rounds
     assert outcome["epsilon"]["releases"] == 7
-    event = SubsampledGaussian(**release["event"])
+    event = SubsampledGaussian.from_record(release["event"])
     assert rounds["epsilon_pld"].iloc[0] == epsilons([event] * 3, 1e-5)["pld"]
     assert rounds["epsilon_pld"].iloc[-1] == outcome["epsilon"]["pld"]
 

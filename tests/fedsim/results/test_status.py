@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.files import format_yaml
 from fedsim.record.runfolder import locked
+from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
-from fedsim.results.status import Standing, standings
+from fedsim.results.status import Status, StatusReader
 from tests.util.small import await_lines, small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
@@ -58,9 +60,9 @@ def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
-def only(folder: str = "runs/small-1") -> Standing:
-    (found,) = standings(load(folder).runs)
-    return found
+def only(folder: str = "runs/small-1") -> Status:
+    (run,) = load(folder).runs
+    return StatusReader(run).read()
 
 
 @pytest.fixture
@@ -136,6 +138,23 @@ def test_what_a_kill_tore_is_left_out(stopped: Path) -> None:
     assert (whole.state, whole.progress.round, whole.seconds_left) == ("stopped", 3, 0.0)
 
 
+def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
+    journal = stopped / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    (run,) = load("runs/small-1").runs
+    journal.write_bytes(b"")
+    reader, rounds = StatusReader(run), list[int]()
+    for line in lines:
+        with journal.open("ab") as file:
+            file.write(line)
+        rounds.append(reader.read().progress.round)
+        # What was read before is not looked at again, whatever happens to it.
+        journal.write_bytes(lines[0] + b"x" * (journal.stat().st_size - len(lines[0])))
+    assert rounds == [-1, 0, 0, 1, 1, 2, 2, 3]
+    journal.write_bytes(b"".join(lines))
+    assert reader.read() == only()
+
+
 def test_half_a_header_is_no_journal_yet(stopped: Path) -> None:
     (stopped / "journal.jsonl").write_text('{"kind":"fedsim-jour')
     (stopped / "timings.jsonl").unlink()
@@ -148,8 +167,7 @@ def test_half_a_header_is_no_journal_yet(stopped: Path) -> None:
 def test_it_tells_what_the_tables_tell_later(stopped: Path) -> None:
     found = only()
     last = load("runs/small-1").rounds.iloc[-1]
-    assert found.progress.best == last["best"]
-    assert found.progress.mean_best == pytest.approx(last["mean_best"], abs=1e-12)
+    assert asdict(found.progress.scores) == {name: last[name] for name in asdict(Scores())}
     assert found.privacy is not None
     assert found.privacy.delta == 1e-3
     assert found.privacy.epsilon == last["epsilon_pld"]

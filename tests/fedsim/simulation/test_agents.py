@@ -15,8 +15,8 @@ from fedsim.errors import Interrupted, ObjectiveError, RunError, UserCodeError
 from fedsim.protocol import Broadcast, Evaluation, Observation, Proposal, Request
 from fedsim.rng import Keys, rng
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Call, Task
-from fedsim.simulation.evaluation import call_once
+from fedsim.simulation.calls import Activity, Call, Task
+from fedsim.simulation.evaluation import LocalEvaluator, call_once
 from fedsim.space import Parameter, Space
 
 SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None, "")
@@ -68,7 +68,9 @@ class Puppet:
 
 
 def group(scenario: Any, method: Any, stopped: Callable[[], bool] = lambda: False) -> AgentGroup:
-    return AgentGroup(SPEC, stopped, built=(scenario, method))
+    activity = Activity()
+    evaluator = LocalEvaluator(SPEC, scenario, activity, stopped)
+    return AgentGroup(SPEC, scenario, method, evaluator, activity, stopped)
 
 
 def step(then: Request | None = None, message: Broadcast | None = None) -> Call:
@@ -108,7 +110,7 @@ class TestHandle:
         scenario, method = Workload(), Puppet()
         (answer,) = group(scenario, method).handle(step(), [Task(0, 1)])
         again = Puppet(proposals=fail)
-        (back,) = group(scenario, again).handle(step(), [Task(0, 1, answer.observations)])
+        (back,) = group(scenario, again).handle(step(), [Task(0, 1, recorded=answer.observations)])
         assert scenario.calls == 1
         assert back.observations == answer.observations
         assert again.seen[0][1].u.tolist() == method.seen[0][1].u.tolist()
@@ -244,14 +246,11 @@ class TestMistakes:
 
     @pytest.mark.parametrize("what", ["agent", "objective"])
     def test_what_cannot_be_built_shows_its_traceback(self, what: str) -> None:
-        class Broken(Puppet, Workload):  # both, for brevity
-            pass
-
-        setattr(Broken, what, lambda self, agent: fail())
-        good: Any = Workload() if what == "agent" else Puppet()
-        built = (good, Broken()) if what == "agent" else (Broken(), good)
+        scenario, method = Workload(), Puppet()
+        broken: Any = method if what == "agent" else scenario
+        setattr(broken, what, lambda agent: fail())
         with pytest.raises(UserCodeError, match=f"{what}.*0.* cannot be built") as caught:
-            AgentGroup(SPEC, built=built).build(0)  # type: ignore[arg-type]
+            group(scenario, method).handle(step(), [Task(0, 0)])
         assert "in fail" in caught.value.user_traceback
 
 

@@ -22,7 +22,8 @@ from fedsim.files import format_yaml
 from fedsim.preflight import check
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.protocol import Reply
-from fedsim.record.journal import Line, read_journal
+from fedsim.record.entries import AskEntry, StepEntry
+from fedsim.record.journal import read_journal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.rng import SERVER, Keys
@@ -35,9 +36,9 @@ FLEET: Any = None  # the mechanisms do not use it
 agents_lists = st.lists(st.integers(0, 99), unique=True).map(sorted)
 
 
-def steps(simulation: Simulation) -> list[Line]:
-    lines = read_journal(RunFolder(simulation.folder).journal)
-    return [line for line in lines if line["kind"] == "step"]
+def steps(simulation: Simulation) -> list[StepEntry]:
+    entries = read_journal(RunFolder(simulation.folder).journal)
+    return [entry for entry in entries if isinstance(entry, StepEntry)]
 
 
 class TestPresent:
@@ -142,15 +143,15 @@ class TestRuns:
         seen: list[Progress] = []
         run(simulation, seen.append)
         count = dict.fromkeys(range(3), 0)
-        for line, progress in zip(steps(simulation), seen, strict=True):
-            here = present(0, line["t"], range(3), 0.5)
-            assert line.get("absent", []) == [a for a in range(3) if a not in here]
-            assert [row[0] for row in line["observations"]] == sorted(
+        for entry, progress in zip(steps(simulation), seen, strict=True):
+            here = present(0, entry.t, range(3), 0.5)
+            assert entry.absent == tuple(a for a in range(3) if a not in here)
+            assert [record.agent for record in entry.observations] == sorted(
                 a for a in here for _ in range(1 if count[a] else 2)
             )
-            for agent, step, _, _, _, _, source in line["observations"]:
-                assert step == count[agent]  # its own count, not the round
-                assert (source == "initial") == (step == 0)
+            for record in entry.observations:
+                assert record.step == count[record.agent]  # its own count, not the round
+                assert (record.source == "initial") == (record.step == 0)
             for agent in here:
                 count[agent] += 1
             assert progress.present == len(here)
@@ -159,11 +160,11 @@ class TestRuns:
     def test_a_round_without_anybody(self, tmp_path: Path, method: str) -> None:
         simulation = make(tmp_path / "seed-0", small(method, rounds=4, availability=0.05))
         run(simulation)
-        lines = steps(simulation)
-        empty = [line for line in lines if not line["observations"]]
+        entries = steps(simulation)
+        empty = [entry for entry in entries if not entry.observations]
         assert empty  # some such round is among these, and the run went on after it
-        assert empty[0]["absent"] == [0, 1, 2]
-        assert [line["t"] for line in lines] == [0, 1, 2, 3, 4]
+        assert empty[0].absent == (0, 1, 2)
+        assert [entry.t for entry in entries] == [0, 1, 2, 3, 4]
 
     def test_it_is_the_same_after_any_stop(self, tmp_path: Path, method: str) -> None:
         raw = small(method, rounds=4, availability=[0.5, 0.7, 0.5])
@@ -239,9 +240,11 @@ def test_absent_agents_replies_are_missing(
         assert line["replies"] == [
             [a, "ok", {"n": a}] if a in here_now else [a, "missing", {}] for a in chosen
         ]
-    asks = [x for x in read_journal(RunFolder(made.folder).journal) if x["kind"] == "ask"]
-    for line in asks:
-        assert sorted([*line["agents"], *line.get("absent", [])]) == [0, 2]
+    entries = read_journal(RunFolder(made.folder).journal)
+    asks = [entry for entry in entries if isinstance(entry, AskEntry)]
+    assert len(asks) == 6
+    for ask in asks:
+        assert sorted([*ask.agents, *ask.absent]) == [0, 2]
 
 
 class TestPrivacy:
@@ -267,7 +270,7 @@ class TestPrivacy:
             assert a.payload is not None
             assert b.payload is not None
             np.testing.assert_array_equal(a.payload["vectors"], b.payload["vectors"])
-            assert (a.event, a.experimenter) == (b.event, b.experimenter)
+            assert (a.cost, a.experimenter) == (b.cost, b.experimenter)
 
     def test_a_plain_average_is_one_of_those_present(self) -> None:
         """Their weights sum to 1: equal vectors are their own average."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +13,19 @@ import pytest
 from fedsim.errors import RunError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Broadcast, Release, Replies, Request
-from fedsim.record.journal import Recorded, open_journal, read_journal
-from fedsim.record.position import Position
+from fedsim.protocol import Broadcast, Cost, PrivacyEvent, Release, Replies, Request, Uncharged
+from fedsim.record.entries import AskEntry, Entry, Recorded, ReleaseEntry, StepEntry
+from fedsim.record.journal import open_journal, read_journal
+from fedsim.record.observer import CallFinished, Event, Received
+from fedsim.record.position import Position, position_after
 from fedsim.record.runfolder import RunFolder
-from fedsim.rng import SystemKeys
+from fedsim.rng import SERVER, Keys, SystemKeys
 from fedsim.simulation.calls import Answer, Call, Task
 from fedsim.simulation.fleet import RecordingFleet
+from fedsim.simulation.releases import MOST_LOSSES, Releases
 
 COST = SubsampledGaussian(0.5, 1.0, 1.0)
+FREE, PAID = Uncharged.NOT_PRIVATE, Uncharged.ALREADY_PAID
 SHARE = Request("share", {"k": np.array([7.0])})
 
 
@@ -51,15 +54,22 @@ class Agents:
 class Total:
     """An aggregator: the sum of the replies plus a draw; may ask again, may lie about costs."""
 
-    announced: SubsampledGaussian | None = None
-    charged: SubsampledGaussian | None = None
+    announced: Cost = FREE
+    charged: Cost = FREE
     again: int = 0
     call: Callable[[Any], Any] | None = None
     payload: Any = True
     draws: list[Any] = field(default_factory=list)
+    before: int = 0
 
-    def cost(self, t: int) -> SubsampledGaussian | None:
+    def cost(self, t: int) -> Cost:
         return self.announced
+
+    def state(self) -> dict[str, Any]:
+        return {"releases": np.array(len(self.draws) + self.before)}
+
+    def restore(self, state: Any) -> None:
+        self.before = int(state["releases"]) - len(self.draws)
 
     def aggregate(self, t: int, replies: Replies, fleet: Any, rng: Any) -> Release:
         self.draws.append(rng)
@@ -78,30 +88,32 @@ class Total:
 class Bench:
     """A fleet on a temporary folder, with everything that it told its observer."""
 
-    def __init__(self, path: Path, **options: Any) -> None:
+    def __init__(self, path: Path, *, system_noise: bool = False, budget: Any = None) -> None:
         self.folder = RunFolder(path)
         self.folder.create({})
-        self.told: list[tuple[str, int, Any]] = []
+        self.events: list[Event] = []
         self.agents = Agents()
-        self.options = options
+        self.system_noise, self.budget = system_noise, budget
 
-    def fleet(self) -> RecordingFleet:
+    def fleet(self, *aggregators: Any) -> RecordingFleet:
         """A fleet that begins at the start and replays what the journal holds."""
-        self.journal = open_journal(self.folder.journal, "r1")
-        options: dict[str, Any] = {"system_noise": False, "budget": None, **self.options}
-        position = Position(dict.fromkeys(range(3), 0), Ledger(), 0, 0, deque(self.lines()))
+        journal = open_journal(self.folder.journal, "r1")
+        position = Position(dict.fromkeys(range(3), 0))
+        position.replay.extend(self.entries())
+        kept = self.folder if self.system_noise else None
+        observer = self.events.append
         return RecordingFleet(
             self.agents,
             (0, 1, 2),
             0,
-            self.folder,
-            self.journal,
-            position=position,
-            observer=lambda kind, t, details: self.told.append((kind, t, details)),
-            **options,
+            position,
+            journal,
+            observer,
+            Releases(position, journal, 0, observer, self.budget, kept),
+            {f"a{i}": aggregator for i, aggregator in enumerate(aggregators)},
         )
 
-    def lines(self) -> list[Any]:
+    def entries(self) -> list[Entry]:
         return list(read_journal(self.folder.journal))
 
 
@@ -125,8 +137,8 @@ class TestSteps:
         taken = [[(task.agent, task.step) for task in tasks] for _, tasks in bench.agents.calls]
         assert taken == [[(0, 0), (1, 0), (2, 0)], [(0, 1), (2, 1)], [(0, 2), (1, 1), (2, 2)]]
         assert [call.settled for call, _ in bench.agents.calls] == [0, 1, 2]
-        rows = [line["observations"] for line in bench.lines()]
-        assert [[(row[0], row[1]) for row in one] for one in rows] == taken
+        steps = [entry for entry in bench.entries() if isinstance(entry, StepEntry)]
+        assert [[(o.agent, o.step) for o in step.observations] for step in steps] == taken
 
     def test_asking_takes_no_step(self, bench: Bench) -> None:
         fleet = bench.fleet()
@@ -136,8 +148,8 @@ class TestSteps:
         fleet.ask(1, SHARE, to=[1])
         asked = [[t.step for t in tasks] for call, tasks in bench.agents.calls if not call.evaluate]
         assert asked == [[0, 0, 0], [1]]
-        asks = [line for line in bench.lines() if line["kind"] == "ask"]
-        assert asks[1] == {"kind": "ask", "t": 1, "request": "share", "agents": [1]}
+        asks = [entry for entry in bench.entries() if isinstance(entry, AskEntry)]
+        assert asks[1] == AskEntry(1, "share", (1,))
 
     def test_replies_come_in_agent_order_and_only_if_asked(self, bench: Bench) -> None:
         fleet = bench.fleet()
@@ -173,77 +185,238 @@ class TestSteps:
 
 class TestReleases:
     def test_the_cost_is_charged_and_written(self, bench: Bench) -> None:
-        fleet = bench.fleet()
-        release: Any = fleet.step(0, None, then=SHARE, via=Total(COST, COST))
-        assert release.event == COST
+        fleet = bench.fleet(total := Total(COST, COST))
+        release: Any = fleet.step(0, None, then=SHARE, via=total)
+        assert release.cost == COST
         assert fleet.position.ledger == Ledger().charge(COST)
-        line = bench.lines()[-1]
-        assert line == {
-            "kind": "release",
-            "t": 0,
-            "event": COST.record(),
-            "experimenter": {"snr": 0.5},
-        }
+        entry = bench.entries()[-1]
+        assert entry == ReleaseEntry(0, COST, experimenter={"snr": 0.5})
+        assert entry.to_json()["event"]["kind"] == "subsampled-gaussian"
 
     def test_experimenters_diagnostics_never_reach_the_program(self, bench: Bench) -> None:
-        release: Any = bench.fleet().step(0, None, then=SHARE, via=Total(COST, COST))
+        total = Total(COST, COST)
+        release: Any = bench.fleet(total).step(0, None, then=SHARE, via=total)
         assert release.experimenter == {}
         assert release.payload.keys() == {"v"}
 
     @pytest.mark.parametrize(
         ("announced", "charged"),
-        [(COST, None), (None, COST), (COST, SubsampledGaussian(0.5, 1.0, 2.0))],
+        [(COST, FREE), (FREE, COST), (PAID, FREE), (COST, SubsampledGaussian(0.5, 1.0, 2.0))],
     )
     @pytest.mark.parametrize("system_noise", [False, True])
     def test_a_cost_that_was_not_announced_is_an_error_and_not_kept(
         self, tmp_path: Path, announced: Any, charged: Any, system_noise: bool
     ) -> None:
         bench = Bench(tmp_path / "seed-0", system_noise=system_noise)
-        fleet = bench.fleet()
-        with pytest.raises(RunError, match=r"Total: release 0 cost .* announced was"):
-            fleet.step(0, None, then=SHARE, via=Total(announced, charged))
+        fleet = bench.fleet(total := Total(announced, charged))
+        with pytest.raises(RunError, match=r"Total: a release in round 0 cost .* announced was"):
+            fleet.step(0, None, then=SHARE, via=total)
         assert fleet.position.ledger == Ledger()
-        assert [line["kind"] for line in bench.lines()] == ["step"]
+        assert [type(entry) for entry in bench.entries()] == [StepEntry]
         assert not list((bench.folder.path / "state" / "releases").iterdir())
 
     def test_a_budget_refuses_before_anything_is_drawn(self, tmp_path: Path) -> None:
         class ThreeReleases:
-            def allows(self, ledger: Ledger, event: SubsampledGaussian) -> bool:
+            def allows(self, ledger: Ledger, event: PrivacyEvent) -> bool:
                 return ledger.charge(event).releases <= 3
 
         bench = Bench(tmp_path / "seed-0", budget=ThreeReleases())
-        fleet, total = bench.fleet(), Total(COST, COST)
+        fleet = bench.fleet(total := Total(COST, COST))
         releases: list[Any] = [fleet.step(t, None, then=SHARE, via=total) for t in range(5)]
         assert [release.payload is not None for release in releases] == [True] * 3 + [False] * 2
         assert releases[3] == Release(None)
         assert len(total.draws) == fleet.position.ledger.releases == 3
-        assert bench.lines()[-1] == {"kind": "release", "t": 4, "refused": True}
+        assert bench.entries()[-1] == ReleaseEntry(4, refused=True)
 
     def test_withholding_a_release_depends_on_data_and_so_costs_as_announced(
         self, bench: Bench
     ) -> None:
-        fleet = bench.fleet()
-        assert fleet.ask(0, SHARE, via=Total(payload=False)) == Release(None)
+        free, costly = Total(payload=False), Total(COST, COST, payload=False)
+        fleet = bench.fleet(free, costly)
+        assert fleet.ask(0, SHARE, via=free) == Release(None)
+        assert bench.entries()[-1] == ReleaseEntry(0, empty=True)
         assert fleet.position.ledger == Ledger()
-        with pytest.raises(RunError, match="release 1 cost None, announced was Sub"):
-            fleet.ask(1, SHARE, via=Total(COST, COST, payload=False))
+        with pytest.raises(RunError, match=r"round 1 cost .*NOT_PRIVATE, announced was Sub"):
+            fleet.ask(1, SHARE, via=costly)
+
+    def test_what_is_paid_already_is_charged_no_more(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(PAID, PAID))
+        assert fleet.ask(0, SHARE, via=total).cost is PAID  # type: ignore[union-attr]
+        assert fleet.position.ledger == Ledger()
+        assert bench.entries()[-1] == ReleaseEntry(0, PAID, experimenter={"snr": 0.5})
+
+    def test_a_cost_of_no_kind_is_refused(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(announced=None))  # type: ignore[arg-type]
+        with pytest.raises(RunError, match=r"expected a privacy event or .*Uncharged.*got None"):
+            fleet.ask(0, SHARE, via=total)
 
     def test_an_aggregator_asks_again_but_does_no_more(self, bench: Bench) -> None:
-        fleet = bench.fleet()
-        fleet.step(0, None, then=SHARE, via=Total(again=2))
-        assert [line["kind"] for line in bench.lines()] == ["step", "ask", "ask", "release"]
-        for act, message in (
-            (lambda f: f.step(1, None), "not let them take a step"),
-            (lambda f: f.ask(1, SHARE, via=Total()), "not through an aggregator"),
+        asking = Total(again=2)
+        stepping = Total(call=lambda fleet: fleet.step(1, None))
+        nesting = Total(call=lambda fleet: fleet.ask(1, SHARE, via=asking))
+        fleet = bench.fleet(asking, stepping, nesting)
+        fleet.step(0, None, then=SHARE, via=asking)
+        assert [type(entry) for entry in bench.entries()] == [StepEntry, ReleaseEntry]
+        for total, message in (
+            (stepping, "not let them take a step"),
+            (nesting, "not through an aggregator"),
         ):
             with pytest.raises(RunError, match=message):
-                fleet.step(1, None, then=SHARE, via=Total(call=act))
+                fleet.step(1, None, then=SHARE, via=total)
         fleet.step(2, None)  # and the fleet is as before
+
+    def test_its_questions_are_in_the_timings_only(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(again=2))
+        fleet.step(0, None, then=SHARE, via=total)
+        calls = [event for event in bench.events if isinstance(event, CallFinished)]
+        assert [(event.call, event.request) for event in calls] == [
+            (0, None),
+            (0, "shares"),
+            (0, "shares"),
+        ]
+
+    def test_an_aggregator_that_the_program_does_not_list_is_refused(self, bench: Bench) -> None:
+        fleet = bench.fleet(Total())
+        with pytest.raises(RunError, match=r"one of the server program's aggregators \(a0\)"):
+            fleet.ask(0, SHARE, via=Total())
+        with pytest.raises(RunError, match=r"aggregators \(it has none\), got a Total"):
+            bench.fleet().step(0, None, via=Total())
+        assert bench.entries() == []
+
+
+@dataclass
+class Forgetful(Agents):
+    """Agent 1 has lost its keys when it is asked for the ``lost``-th time."""
+
+    lost: tuple[int, ...] = ()
+    asked: int = 0
+
+    def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
+        answers = super().handle(call, tasks)
+        if call.then is not None:
+            self.asked += 1
+            if self.asked in self.lost:
+                one = answers[1]
+                answers[1] = Answer(one.agent, one.observations, None, 0.0, lost_keys=True)
+        return answers
+
+
+@dataclass
+class Renewing:
+    """Asks for shares, then for proofs; where keys were lost, for new keys and for all again."""
+
+    statuses: list[list[str]] = field(default_factory=list)
+    patient: bool = True
+
+    def cost(self, t: int) -> Cost:
+        return FREE
+
+    def aggregate(self, t: int, replies: Replies, fleet: Any, rng: Any) -> Release:
+        while True:
+            self.statuses.append([reply.status for reply in replies])
+            if all(reply.status == "ok" for reply in replies):
+                replies = fleet.ask(t, Request("proof"))
+                self.statuses.append([reply.status for reply in replies])
+                if all(reply.status == "ok" for reply in replies):
+                    return Release({"v": np.array(1.0)})
+            if self.patient:
+                fleet.ask(t, Request("new-keys"))
+            replies = fleet.ask(t, SHARE)
+
+
+class TestKeys:
+    """What makes the randomness of replies and releases: each call has its own."""
+
+    def keys(self, bench: Bench) -> list[tuple[str, int, int, str]]:
+        return [
+            (call.then.kind, task.step, task.call, task.scope)
+            for call, tasks in bench.agents.calls
+            for task in tasks
+            if task.agent == 1 and call.then is not None
+        ]
+
+    def test_every_call_of_a_step_has_its_own_number(self, bench: Bench) -> None:
+        fleet = bench.fleet()
+        fleet.ask(-1, SHARE)
+        fleet.step(0, None, then=SHARE)
+        fleet.ask(0, SHARE)
+        fleet.ask(0, SHARE, to=[0])
+        fleet.ask(1, SHARE)
+        fleet.step(1, None)
+        fleet.ask(1, SHARE)
+        fleet.step(2, None, then=SHARE)
+        found = [(step, call) for _, step, call, _ in self.keys(bench)]
+        assert found == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 1), (2, 0)]
+
+    def test_a_resumed_fleet_counts_on(self, bench: Bench) -> None:
+        fleet = bench.fleet()
+        for t in range(2):
+            fleet.step(t, None, then=SHARE)
+            fleet.ask(t, SHARE)
+        before = fleet.position
+        again = position_after(bench.entries(), range(3))
+        assert (again.steps, again.requests) == (before.steps, before.requests)
+        assert (again.lines, again.calls, again.releases) == (before.lines, before.calls, 0)
+
+    def test_two_releases_of_a_round_draw_different_noise(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(COST, COST))
+        fleet.ask(-1, SHARE, via=total)
+        for t in range(2):
+            fleet.step(t, None, then=SHARE, via=total)
+            fleet.ask(t, SHARE, via=total)
+        assert total.draws == [
+            Keys(0, SERVER, 0, 0),
+            Keys(0, SERVER, 0, 1),
+            Keys(0, SERVER, 0, 2),
+            Keys(0, SERVER, 1, 0),
+            Keys(0, SERVER, 1, 1),
+        ]
+        assert len({keys("noise").normal() for keys in total.draws}) == 5
+
+    def test_what_an_aggregator_asks_has_keys_of_its_own(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(again=2))
+        fleet.step(0, None, then=SHARE, via=total, to=[1])
+        fleet.step(1, None, to=[1])
+        fleet.ask(1, SHARE, via=total)
+        asked = [key for key in self.keys(bench) if key[0] == "share"]
+        assert asked == [("share", 0, 0, ""), ("share", 1, 1, "")]
+        scopes = [t.scope for call, tasks in bench.agents.calls for t in tasks if t.scope]
+        assert len(set(scopes)) == 4  # two releases, two questions each, whoever is asked
+
+    def test_after_lost_keys_everything_is_asked_again_with_the_same_keys(
+        self, bench: Bench
+    ) -> None:
+        bench.agents = Forgetful()
+        fleet = bench.fleet(undisturbed := Renewing())
+        fleet.step(0, None, then=SHARE, via=undisturbed)
+        expected = self.keys(bench)
+        data = bench.folder.journal.read_bytes()
+        for lost in ((1,), (2,), (1, 3), (2, 4, 5)):
+            bench.folder.journal.unlink()
+            bench.agents = Forgetful(lost=lost)
+            fleet = bench.fleet(renewing := Renewing())
+            fleet.step(0, None, then=SHARE, via=renewing)
+            assert "lost_keys" in {status for row in renewing.statuses for status in row}
+            answered = [key for key in self.keys(bench) if key[0] != "new-keys"]
+            assert answered[-2:] == expected
+            assert set(answered) == set(expected)
+            assert bench.folder.journal.read_bytes() == data
+
+    def test_a_program_never_meets_lost_keys(self, bench: Bench) -> None:
+        bench.agents = Forgetful(lost=(1,))
+        with pytest.raises(RunError, match=r"have lost their keys: ask .* through an aggregator"):
+            bench.fleet().step(0, None, then=SHARE)
+
+    def test_keys_that_are_lost_for_ever_end_the_run(self, bench: Bench) -> None:
+        bench.agents = Forgetful(lost=tuple(range(1, 3 * MOST_LOSSES)))
+        fleet = bench.fleet(renewing := Renewing(patient=False))
+        with pytest.raises(RunError, match="lost their keys 101 times in one release"):
+            fleet.step(0, None, then=SHARE, via=renewing)
 
 
 class TestTranscript:
     def received(self, bench: Bench) -> list[Any]:
-        return [details["received"] for kind, _, details in bench.told if kind == "received"]
+        return [event.received for event in bench.events if isinstance(event, Received)]
 
     def test_without_an_aggregator_it_holds_the_replies(self, bench: Bench) -> None:
         replies = bench.fleet().step(0, None, then=SHARE)
@@ -251,7 +424,8 @@ class TestTranscript:
 
     def test_with_one_it_holds_the_release_and_no_reply(self, bench: Bench) -> None:
         """Not even what the aggregator asked for itself, nor the experimenter's numbers."""
-        release = bench.fleet().step(0, None, then=SHARE, via=Total(COST, COST, again=2))
+        total = Total(COST, COST, again=2)
+        release = bench.fleet(total).step(0, None, then=SHARE, via=total)
         (received,) = self.received(bench)
         assert received is release
         assert received.experimenter == {}
@@ -275,22 +449,23 @@ class TestReplay:
         self, tmp_path: Path, system_noise: bool
     ) -> None:
         bench = Bench(tmp_path / "seed-0", system_noise=system_noise)
-        whole = self.program(bench.fleet(), Total(COST, COST, again=1))
+        total = Total(COST, COST, again=1)
+        whole = self.program(bench.fleet(total), total)
         data = bench.folder.journal.read_bytes()
         lines = data.splitlines(keepends=True)
-        kinds = [line["kind"] for line in bench.lines()]
-        assert kinds == ["step", "ask", "release", "ask", "step"] * 2
+        kinds = [type(entry) for entry in bench.entries()]
+        assert kinds == [StepEntry, ReleaseEntry, AskEntry, StepEntry] * 2
         kept = {path: path.read_bytes() for path in bench.folder.path.glob("state/releases/*")}
-        assert [int(path.stem) for path in sorted(kept)] == ([0, 4] if system_noise else [])
+        assert [int(path.stem) for path in sorted(kept)] == ([0, 1] if system_noise else [])
         for cut in range(1, len(lines) + 1):
             bench.folder.journal.write_bytes(b"".join(lines[:cut]))
             for path, content in kept.items():  # on disk since the line before the release's
                 path.write_bytes(content)
-                if cut <= (2 if path.stem == "0" else 7):
+                if cut <= (1 if path.stem == "0" else 5):
                     path.unlink()
             undrawn = 2 - len(list(bench.folder.path.glob("state/releases/*")))
             bench.agents = Agents()
-            fleet, via = bench.fleet(), Total(COST, COST, again=1)
+            fleet = bench.fleet(via := Total(COST, COST, again=1))
             received = self.program(fleet, via)
             assert bench.folder.journal.read_bytes() == data
             assert fleet.position.ledger == Ledger().charge(COST).charge(COST)
@@ -298,6 +473,7 @@ class TestReplay:
             assert len([1 for call, _ in bench.agents.calls if call.evaluate]) == 4
             assert bench.agents.fresh == 8 - sum((3, 1, 3, 1)[:recorded])
             assert len(via.draws) == undrawn
+            assert via.state()["releases"] == 2  # read back, it remembers what it drew
             if not system_noise or undrawn == 0:
                 assert received == whole
 
@@ -305,24 +481,41 @@ class TestReplay:
         self, system: Bench
     ) -> None:
         total = Total(COST, COST)
-        seen: Any = system.fleet().step(0, None, then=SHARE, via=total)
+        seen: Any = system.fleet(total).step(0, None, then=SHARE, via=total)
         assert isinstance(total.draws[0], SystemKeys)
         assert system.folder.release_path(0).exists()
-        again: Any = system.fleet().step(0, None, then=SHARE, via=total)
+        again: Any = system.fleet(total).step(0, None, then=SHARE, via=total)
         assert again.payload["v"].tolist() == seen.payload["v"].tolist()
         assert len(total.draws) == 1
 
-    def test_what_costs_nothing_comes_from_the_seed(self, system: Bench) -> None:
+    def test_an_empty_release_is_kept_as_well(self, system: Bench) -> None:
+        class Nothing(Total):
+            def aggregate(self, t: int, replies: Replies, fleet: Any, rng: Any) -> Release:
+                self.draws.append(rng)
+                return Release(None, COST)
+
+        total = Nothing(COST)
+        for _ in range(2):
+            assert system.fleet(total).ask(0, SHARE, via=total) == Release(None, COST)
+        assert len(total.draws) == 1
+
+    def test_what_is_paid_already_comes_from_the_operating_system(self, system: Bench) -> None:
+        total = Total(PAID, PAID)
+        system.fleet(total).step(0, None, then=SHARE, via=total)
+        assert isinstance(total.draws[0], SystemKeys)
+        assert system.folder.release_path(0).exists()
+
+    def test_what_is_not_private_comes_from_the_seed(self, system: Bench) -> None:
         total = Total()
-        system.fleet().step(0, None, then=SHARE, via=total)
+        system.fleet(total).step(0, None, then=SHARE, via=total)
         assert not isinstance(total.draws[0], SystemKeys)
         assert not system.folder.release_path(0).exists()
 
     def test_a_journal_of_something_else_is_refused(self, bench: Bench) -> None:
         bench.fleet().step(0, None, to=[0])
         for act, message in (
-            (lambda fleet: fleet.ask(0, SHARE), "expected 'ask' of round 0, got 'step'"),
-            (lambda fleet: fleet.step(1, None), "expected 'step' of round 1, got 'step' of round"),
+            (lambda fleet: fleet.ask(0, SHARE), "a AskEntry of round 0, got a StepEntry of"),
+            (lambda fleet: fleet.step(1, None), "a StepEntry of round 1, got a StepEntry of"),
             (lambda fleet: fleet.step(0, None, to=[1]), "agent 0 took no part in round 0"),
         ):
             with pytest.raises(RunFolderError, match=message):

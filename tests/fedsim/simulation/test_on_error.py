@@ -17,11 +17,12 @@ from fedsim.config.experiment import prepare
 from fedsim.config.registry import METHODS
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
 from fedsim.files import format_yaml
-from fedsim.record.journal import Line, read_journal
+from fedsim.record.entries import Line, StepEntry
+from fedsim.record.journal import read_journal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.rng import Keys
-from fedsim.simulation.evaluation import evaluate
+from fedsim.simulation.evaluation import call_with_retries
 from fedsim.simulation.loop import Simulation
 from tests.util.small import make, run, small
 
@@ -57,7 +58,8 @@ def config(module: Module, trouble: str, method: str = "random-search", **change
 
 
 def steps(folder: Path) -> list[Line]:
-    return [line for line in read_journal(RunFolder(folder).journal) if line["kind"] == "step"]
+    entries = read_journal(RunFolder(folder).journal)
+    return [entry.to_json() for entry in entries if isinstance(entry, StepEntry)]
 
 
 def calls() -> list[str]:
@@ -250,7 +252,7 @@ class TestRetry:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            evaluate(objective, {}, Keys(0, 0, 0), 0, "here", retries=5)
+            call_with_retries(objective, {}, Keys(0, 0, 0), 0, "here", retries=5)
         assert len(tries) == 1
 
     def test_one_evaluation(self) -> None:
@@ -260,7 +262,7 @@ class TestRetry:
             draws.append(rng.random())
             return float("nan") if len(draws) < 3 else 7.0
 
-        assert evaluate(objective, {}, Keys(0, 1, 2), 3, "here", retries=9).y == 7.0
+        assert call_with_retries(objective, {}, Keys(0, 1, 2), 3, "here", retries=9).y == 7.0
         assert draws == [Keys(0, 1, 2)("objective", 3).random()] * 3
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_info
 
+from fedsim.config.construct import build_scenario
 from fedsim.config.model import parse_config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunFolderError
@@ -51,16 +52,16 @@ def hanging(here: Path, user_module: Callable[[str], str]) -> Simulation:
 def test_a_hung_objective_is_named_with_the_place_where_it_hangs(hanging: Simulation) -> None:
     before = set(threading.enumerate())
     with pytest.raises(ObjectiveError) as caught:
-        run_serial(hanging, 0.3, lambda progress: None)
+        run_serial(hanging, build_scenario(hanging.spec), 0.3, lambda progress: None)
     # Nobody waited for it: its thread still hangs.
     assert [t.name for t in threading.enumerate() if t not in before] == ["fedsim-serial"]
     text = str(caught.value)
     assert text.startswith("the objective did not return within 0.3 s (agent 1, round 1, point {'x")
     assert text.endswith("deadlines.evaluation sets the limit")
     assert "# here it hangs" in caught.value.user_traceback
-    assert "fedsim/agents.py" not in caught.value.user_traceback
-    lines = list(read_journal(RunFolder(hanging.folder).journal))
-    assert [line["t"] for line in lines] == [0]
+    assert "fedsim/simulation/" not in caught.value.user_traceback
+    entries = list(read_journal(RunFolder(hanging.folder).journal))
+    assert [entry.t for entry in entries] == [0]
     next(m for n, m in sys.modules.items() if n.startswith("users_")).let_go.set()
 
 
@@ -73,7 +74,7 @@ def test_ctrl_c_ends_the_run_after_the_evaluation(hanging: Simulation) -> None:
         threading.Timer(0.6, users.let_go.set).start()
 
     with pytest.raises(Interrupted, match="stopped by Ctrl-C"):
-        run_serial(hanging, 60.0, press)
+        run_serial(hanging, build_scenario(hanging.spec), 60.0, press)
     with locked(hanging.folder, 0):  # its worker has gone
         pass
     assert len(list(read_journal(RunFolder(hanging.folder).journal))) < 4
@@ -87,7 +88,7 @@ def test_two_runs_never_share_a_folder(
         locked(hanging.folder, 0),
         pytest.raises(RunFolderError, match="another process is running this run"),
     ):
-        run_serial(hanging, 60.0, lambda progress: None)
+        run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
     assert not RunFolder(hanging.folder).journal.exists()
 
 
@@ -102,7 +103,7 @@ def test_one_thread_while_it_runs_and_as_before_afterwards(hanging: Simulation) 
         raise Interrupted("enough")
 
     with pytest.raises(Interrupted, match="enough"):
-        run_serial(hanging, 60.0, note)
+        run_serial(hanging, build_scenario(hanging.spec), 60.0, note)
     assert during
     assert set(during) == {1}
     assert threads() == before

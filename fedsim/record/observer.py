@@ -1,0 +1,81 @@
+"""What a fleet tells its observer: typed events, for timings, progress and transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fedsim.protocol import Release, Replies
+from fedsim.record.entries import Failed, StepEntry
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """All answers to a message to the agents are in.
+
+    Attributes:
+        t: the round.
+        call: the number of the server program's call.
+        request: what an aggregator asked within that call, or None: it is the call itself.
+        agents: how many took part.
+        seconds: wall time.
+        agent_cpu_seconds: CPU time of all of them together.
+        objective_cpu_seconds: CPU time of their objectives.
+        lost_keys: how many had lost their secrets.
+    """
+
+    t: int
+    call: int
+    request: str | None
+    agents: int
+    seconds: float
+    agent_cpu_seconds: float
+    objective_cpu_seconds: float
+    lost_keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepTaken:
+    """Agents took a step.
+
+    Attributes:
+        entry: what the journal says of it.
+        failed: the evaluations that failed just now, with all that is known of them.
+        replayed: whether the journal had it already.
+    """
+
+    entry: StepEntry
+    failed: tuple[Failed, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMade:
+    """An aggregator made a release.
+
+    Attributes:
+        t: the round.
+        seconds: wall time, what it asked of the agents included.
+    """
+
+    t: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The server program received the answer to a call.
+
+    Attributes:
+        t: the round.
+        call: the number of the call.
+        received: replies or a release, without what is for the experimenter only.
+    """
+
+    t: int
+    call: int
+    received: Replies | Release
+
+
+Event = CallFinished | StepTaken | ReleaseMade | Received
+Observer = Callable[[Event], None]

@@ -1,0 +1,234 @@
+"""Releases: how an aggregator is run, and what its releases cost.
+
+An aggregator's questions are no entries of the journal: how many there are may depend on faults,
+since agents that lost their keys are asked again. The release they lead to must not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from fedsim.errors import RunError, RunFolderError
+from fedsim.files import arrays_under, load_arrays, save_arrays
+from fedsim.payloads import frozen
+from fedsim.privacy.budget import Budget
+from fedsim.protocol import (
+    AgentId,
+    Aggregator,
+    Broadcast,
+    Cost,
+    Fleet,
+    PrivacyEvent,
+    Release,
+    Replies,
+    Request,
+    Uncharged,
+)
+from fedsim.record.entries import ReleaseEntry
+from fedsim.record.lines import Appender
+from fedsim.record.observer import Observer, ReleaseMade
+from fedsim.record.position import Position
+from fedsim.record.runfolder import RunFolder
+from fedsim.rng import SERVER, Keys, Randomness, SystemKeys
+
+MOST_LOSSES = 100
+"""How often agents may have lost their keys during one release before the run fails."""
+
+
+class AskAgain(Protocol):
+    """Asks agents within a call of the server program."""
+
+    def __call__(
+        self, t: int, request: Request, to: Sequence[AgentId] | None, number: int
+    ) -> Replies:
+        """Ask ``request`` for the ``number``-th time, counted by kind from 0."""
+        ...
+
+
+class AggregationFleet:
+    """What an aggregator may do with the agents: ask them.
+
+    Its questions are counted by kind. The count begins anew when keys were lost, so that what is
+    asked again is asked with the same randomness.
+
+    Args:
+        members: all agents, ascending.
+        ask: carries a question.
+        request: what the server program asked, if anything: the first question of its kind.
+        replies: what the agents answered.
+    """
+
+    def __init__(
+        self, members: tuple[AgentId, ...], ask: AskAgain, request: Request | None, replies: Replies
+    ) -> None:
+        self._members = members
+        self._ask = ask
+        self._asked = Counter[str]() if request is None else Counter([request.kind])
+        self._losses = 0
+        self._note(replies)
+
+    @property
+    def members(self) -> tuple[AgentId, ...]:
+        """All agents, ascending."""
+        return self._members
+
+    def step(
+        self,
+        t: int,
+        message: Broadcast | None,
+        *,
+        to: Sequence[AgentId] | None = None,
+        then: Request | None = None,
+        via: Aggregator | None = None,
+    ) -> Replies:
+        """Refuse: only the server program lets agents take steps.
+
+        Raises:
+            RunError: always.
+        """
+        raise RunError("an aggregator may ask the agents, but not let them take a step")
+
+    def ask(
+        self,
+        t: int,
+        request: Request,
+        *,
+        to: Sequence[AgentId] | None = None,
+        via: Aggregator | None = None,
+    ) -> Replies:
+        """See :meth:`fedsim.protocol.Fleet.ask`."""
+        if via is not None:
+            raise RunError("an aggregator may ask the agents, but not through an aggregator")
+        number = self._asked[request.kind]
+        self._asked[request.kind] += 1
+        replies = self._ask(t, request, to, number)
+        self._note(replies)
+        return replies
+
+    def _note(self, replies: Replies) -> None:
+        if any(reply.status == "lost_keys" for reply in replies):
+            self._asked.clear()
+            self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise RunError(
+                f"agents had lost their keys {self._losses} times in one release: its aggregator "
+                "must make new keys with them before it asks again"
+            )
+
+
+class Releases:
+    """Makes the releases of one run: checks budgets, charges the ledger, writes the journal.
+
+    Args:
+        position: where the run stands; kept up to date.
+        journal: every release is appended to it.
+        seed: the run's seed.
+        observer: called after every release.
+        budget: refuses releases that would exceed it, or None.
+        kept: where releases are kept whose noise comes from the operating system; None: all
+            randomness comes from the seed.
+    """
+
+    def __init__(
+        self,
+        position: Position,
+        journal: Appender,
+        seed: int,
+        observer: Observer,
+        budget: Budget | None = None,
+        kept: RunFolder | None = None,
+    ) -> None:
+        self._position = position
+        self._journal = journal
+        self._seed = seed
+        self._observer = observer
+        self._budget = budget
+        self._kept = kept
+
+    def make(self, t: int, replies: Replies, via: Aggregator, fleet: Fleet) -> Release:
+        """Return an aggregator's release, without what is for the experimenter only."""
+        start = time.perf_counter()
+        cost = via.cost(t)
+        if not isinstance(cost, (Uncharged, PrivacyEvent)):
+            raise RunError(
+                f"aggregator {type(via).__name__}: expected a privacy event or "
+                f"fedsim.protocol.Uncharged as the cost of a release, got {cost!r}"
+            )
+        refused = not self._affordable(cost)
+        if refused:
+            release = Release(None)
+        elif self._kept is not None and cost is not Uncharged.NOT_PRIVATE:
+            release = self._kept_release(self._kept, t, replies, via, fleet)
+        else:
+            number = self._position.releases_in[max(0, t)]
+            keys = Keys(self._seed, SERVER, max(0, t), number)
+            release = _aggregate(t, replies, via, fleet, keys)
+        empty = release.payload is None and not refused
+        entry = ReleaseEntry(t, release.cost, refused, empty, release.experimenter)
+        if self._position.next_recorded(ReleaseEntry, t) is None:
+            self._journal.append(entry.to_json())
+        self._position.take(entry)
+        self._observer(ReleaseMade(t, time.perf_counter() - start))
+        return Release(release.payload, release.cost)
+
+    def _affordable(self, cost: Cost) -> bool:
+        if self._budget is None or isinstance(cost, Uncharged):
+            return True
+        return self._budget.allows(self._position.ledger, cost)
+
+    def _kept_release(
+        self, folder: RunFolder, t: int, replies: Replies, via: Aggregator, fleet: Fleet
+    ) -> Release:
+        """Return a release that is drawn once, and on disk before anybody sees it.
+
+        Raises:
+            RunFolderError: if the journal says that it was drawn, but it is not on disk.
+        """
+        path = folder.release_path(self._position.releases)
+        if path.exists():
+            arrays = load_arrays(path)
+            via.restore(arrays_under("aggregator/", arrays))
+            payload = (
+                frozen(arrays_under("payload/", arrays), str(path)) if arrays["made"] else None
+            )
+            numbers = {n: float(x) for n, x in arrays_under("experimenter/", arrays).items()}
+            return Release(payload, via.cost(t), numbers)
+        recorded = next((e for e in self._position.replay if isinstance(e, ReleaseEntry)), None)
+        if recorded is not None:
+            raise RunFolderError(
+                f"{path}: missing: it held the release of round {t}, whose noise nobody can draw "
+                "again, and a second release would cost twice; restore the file, or start anew"
+            )
+        release = _aggregate(t, replies, via, fleet, SystemKeys())
+        kept = {f"payload/{n}": a for n, a in (release.payload or {}).items()}
+        kept |= {f"experimenter/{n}": np.array(x) for n, x in release.experimenter.items()}
+        kept |= {f"aggregator/{n}": a for n, a in via.state().items()}
+        save_arrays(path, {**kept, "made": np.array(release.payload is not None)})
+        return release
+
+
+def _aggregate(t: int, replies: Replies, via: Aggregator, fleet: Fleet, rng: Randomness) -> Release:
+    """Return an aggregator's release, checked.
+
+    Raises:
+        RunError: if it does not cost what was announced.
+    """
+    cost = via.cost(t)
+    release = via.aggregate(t, replies, fleet, rng)
+    if release.cost != cost:
+        raise RunError(
+            f"aggregator {type(via).__name__}: a release in round {t} cost {release.cost}, "
+            f"announced was {cost}; both must be the same, whatever the data"
+        )
+    payload = release.payload
+    return Release(
+        None if payload is None else frozen(payload, f"aggregator {type(via).__name__}"),
+        release.cost,
+        {n: float(x) for n, x in release.experimenter.items() if math.isfinite(x)},
+    )
