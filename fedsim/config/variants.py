@@ -49,6 +49,8 @@ def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
 
 
 def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
+    if not changes:  # it is checked and complete already
+        return config.model_copy(deep=True, update={"variants": {}, "noise_control": False})
     for key in changes:
         if key not in VARIABLE:
             raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")

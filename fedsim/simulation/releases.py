@@ -164,16 +164,17 @@ class Releases:
         if refused:
             release = Release(None)
         elif self._kept is not None and cost is not Uncharged.NOT_PRIVATE:
-            release = self._kept_release(self._kept, t, replies, via, fleet)
+            release = self._kept_release(self._kept, t, replies, via, fleet, cost)
         else:
             number = self._position.releases_in[max(0, t)]
             keys = Keys(self._seed, SERVER, max(0, t), number)
-            release = _aggregate(t, replies, via, fleet, keys)
+            release = _aggregate(t, replies, via, fleet, keys, cost)
         empty = release.payload is None and not refused
         entry = ReleaseEntry(t, release.cost, refused, empty, release.experimenter)
-        if self._position.next_recorded(ReleaseEntry, t) is None:
+        recorded = self._position.next_recorded(ReleaseEntry, t)
+        if recorded is None:
             self._journal.append(entry.to_json())
-        self._position.take(entry)
+        self._position.take(recorded or entry)
         self._observer(ReleaseMade(t, time.perf_counter() - start))
         return Release(release.payload, release.cost)
 
@@ -183,7 +184,13 @@ class Releases:
         return self._budget.allows(self._position.ledger, cost)
 
     def _kept_release(
-        self, folder: RunFolder, t: int, replies: Replies, via: Aggregator, fleet: Fleet
+        self,
+        folder: RunFolder,
+        t: int,
+        replies: Replies,
+        via: Aggregator,
+        fleet: Fleet,
+        cost: Cost,
     ) -> Release:
         """Return a release that is drawn once, and on disk before anybody sees it.
 
@@ -194,18 +201,15 @@ class Releases:
         if path.exists():
             arrays = load_arrays(path)
             via.restore(arrays_under("aggregator/", arrays))
-            payload = (
-                frozen(arrays_under("payload/", arrays), str(path)) if arrays["made"] else None
-            )
+            payload = frozen(arrays_under("payload/", arrays), str(path))
             numbers = {n: float(x) for n, x in arrays_under("experimenter/", arrays).items()}
-            return Release(payload, via.cost(t), numbers)
-        recorded = next((e for e in self._position.replay if isinstance(e, ReleaseEntry)), None)
-        if recorded is not None:
+            return Release(payload if arrays["made"] else None, cost, numbers)
+        if self._position.replay:
             raise RunFolderError(
                 f"{path}: missing: it held the release of round {t}, whose noise nobody can draw "
                 "again, and a second release would cost twice; restore the file, or start anew"
             )
-        release = _aggregate(t, replies, via, fleet, SystemKeys())
+        release = _aggregate(t, replies, via, fleet, SystemKeys(), cost)
         kept = {f"payload/{n}": a for n, a in (release.payload or {}).items()}
         kept |= {f"experimenter/{n}": np.array(x) for n, x in release.experimenter.items()}
         kept |= {f"aggregator/{n}": a for n, a in via.state().items()}
@@ -213,13 +217,14 @@ class Releases:
         return release
 
 
-def _aggregate(t: int, replies: Replies, via: Aggregator, fleet: Fleet, rng: Randomness) -> Release:
-    """Return an aggregator's release, checked.
+def _aggregate(
+    t: int, replies: Replies, via: Aggregator, fleet: Fleet, rng: Randomness, cost: Cost
+) -> Release:
+    """Return an aggregator's release, checked; ``cost`` is what it announced.
 
     Raises:
-        RunError: if it does not cost what was announced.
+        RunError: if it costs something else.
     """
-    cost = via.cost(t)
     release = via.aggregate(t, replies, fleet, rng)
     if release.cost != cost:
         raise RunError(

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import fedsim
 from fedsim.errors import RunError
+from fedsim.record.entries import ReleaseEntry
 from fedsim.record.journal import read_journal
 from tests.util.processes import (
     PATIENCE,
@@ -30,6 +32,8 @@ from tests.util.processes import steps as steps_in
 METHODS: dict[str, dict[str, Any]] = {
     "random-search": {"name": "random-search"},
     "dp-fts-de": {"name": "dp-fts-de", "initial_points": 3, "message": {"features": 20}},
+    # Two releases per round, each of two asks; it remembers, and its agents' keys get lost.
+    "masked": {"name": "masked:Masked"},
 }
 ROUNDS = 8  # and the initial design
 PAUSE = 0.02  # per evaluation: three agents share a host, so that a round takes 60 ms
@@ -112,7 +116,7 @@ class TestOneCluster:
         fedsim.run({**config, "agents_per_actor": agents_per_actor}, out=tmp_path / "run")
         assert journals(tmp_path / "run", config["seeds"]) == expected
 
-    @drill("dp-fts-de")
+    @drill("dp-fts-de", "masked")
     def test_hosts_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:
@@ -123,7 +127,7 @@ class TestOneCluster:
         killer.check(last=ROUNDS + 1)
         assert journals(run, config["seeds"]) == expected
 
-    @drill("dp-fts-de")
+    @drill("masked")
     def test_servers_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:
@@ -163,10 +167,10 @@ def test_drivers_are_killed(config: dict[str, Any], expected: Journals, tmp_path
 
 
 @pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.parametrize("method", ["dp-fts-de"])
+@pytest.mark.parametrize(("method", "per_round"), [("dp-fts-de", 1), ("masked", 2)])
 @pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
 def test_noise_of_the_operating_system_is_drawn_once(
-    config: dict[str, Any], tmp_path: Path, seeds: list[int]
+    config: dict[str, Any], tmp_path: Path, seeds: list[int], per_round: int
 ) -> None:
     config |= {"privacy": {"noise_source": "system"}, "transcript": True}
     config |= {"agents_per_actor": "auto"}
@@ -179,25 +183,28 @@ def test_noise_of_the_operating_system_is_drawn_once(
         killer.check(last=ROUNDS + 1)
         releases = run / f"seed-{seed}" / "state" / "releases"
         found = {path: path.read_bytes() for path in releases.glob("*.npz")}
-        assert len(found) >= count - 1
+        assert len(found) >= per_round * (count - 1)
         drawn |= found
     fedsim.resume(run)
     for path, content in drawn.items():
         assert path.read_bytes() == content
     for seed in seeds:
         folder = run / f"seed-{seed}"
-        assert len(list((folder / "state" / "releases").glob("*.npz"))) == ROUNDS
-        lines = list(read_journal(folder / "journal.jsonl"))
-        assert [line["t"] for line in lines if line["kind"] == "release"] == list(range(ROUNDS))
-        check_transcript((folder / "transcript.jsonl").read_text().splitlines())
+        kept = list((folder / "state" / "releases").glob("*.npz"))
+        assert len(kept) == per_round * ROUNDS
+        entries = list(read_journal(folder / "journal.jsonl"))
+        releases_in = Counter(one.t for one in entries if isinstance(one, ReleaseEntry))
+        assert releases_in == dict.fromkeys(range(ROUNDS), per_round)
+        transcript = (folder / "transcript.jsonl").read_text().splitlines()
+        check_transcript(transcript, per_round * ROUNDS + 1)
 
 
-def check_transcript(lines: Sequence[str]) -> None:
+def check_transcript(lines: Sequence[str], calls: int) -> None:
     """What the server program received twice must be equal."""
     received: dict[int, str] = {}
     for line in lines:
-        assert received.setdefault(json.loads(line)["t"], line) == line
-    assert sorted(received) == list(range(ROUNDS + 1))
+        assert received.setdefault(json.loads(line)["call"], line) == line
+    assert sorted(received) == list(range(calls))
 
 
 class TestTheDrillItself:

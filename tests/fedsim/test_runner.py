@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fedsim.errors import Interrupted, RunFolderError
 from fedsim.jobs import Job, Quiet
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import locked
+from fedsim.results.status import StatusReader
 from tests.util.small import small
 
 
@@ -27,6 +29,9 @@ class Heard(Quiet):
     def planned(self, folder: Path, jobs: Any, plan: str) -> None:
         self.events.append(("planned", str(folder), len(jobs)))
 
+    def started(self, job: Job) -> None:
+        self.events.append((job.label, "started"))
+
     def progress(self, job: Job, progress: Progress) -> None:
         self.events.append((job.label, progress.round))
         if progress.round == self.stop_at:
@@ -39,8 +44,8 @@ class Heard(Quiet):
 def test_a_listener_hears_everything_in_order(here: Path) -> None:
     heard = Heard()
     fedsim.run(small(variants={"a": {}, "b": {"rounds": 1}}), listener=heard)
-    a = [("a", 0), ("a", 1), ("a", 2), ("a", "finished")]
-    b = [("b", 0), ("b", 1), ("b", "finished")]
+    a = [("a", "started"), ("a", 0), ("a", 1), ("a", 2), ("a", "finished")]
+    b = [("b", "started"), ("b", 0), ("b", 1), ("b", "finished")]
     assert heard.events == [("planned", "runs/small-1", 2), *a, *b]
 
 
@@ -51,9 +56,103 @@ def test_a_resumed_run_does_only_what_is_left(here: Path) -> None:
         fedsim.run(raw, listener=Heard(stop_at=1))
     heard = Heard()
     again = fedsim.resume("runs/small-2", listener=heard)
-    assert heard.events[:3] == [("planned", "runs/small-2", 4), ("a", 2), ("a", "finished")]
+    first = [("planned", "runs/small-2", 4), ("a", "started"), ("a", 2), ("a", "finished")]
+    assert heard.events[:4] == first
     digests = [[s["journal_sha256"] for s in run.summaries()] for run in (whole, again)]
     assert digests[0] == digests[1]
+
+
+def test_a_seeds_folder_knows_its_seed(here: Path) -> None:
+    run = fedsim.run(small(seeds=[3, 7]))
+    for one, seed in zip(run.runs, (3, 7), strict=True):
+        assert one.folder.config()["seeds"] == [seed]
+        assert one.folder.manifest()["seed"] == seed
+    assert run.config["seeds"] == [3, 7]
+
+
+COUNTED = """
+    from fedsim.space import Parameter, Space
+
+    BUILT = []
+
+    class Counted:
+        direction, agents = "maximize", 2
+
+        def __init__(self, seed):
+            BUILT.append(seed)
+            self.space = Space((Parameter("x", 0, 1),))
+
+        def objective(self, agent):
+            return lambda point, rng: point["x"]
+"""
+
+
+def test_a_scenario_is_built_once_per_seed(here: Path, user_module: Callable[[str], str]) -> None:
+    name = user_module(COUNTED)
+    scenario = {"name": f"{name}:Counted"}
+    variants = {"a": {}, "b": {"rounds": 1}}
+    fedsim.run(small(scenario=scenario, seeds=[0, 1], variants=variants))
+    assert sys.modules[name].BUILT == [0, 1]
+
+
+HELPERS = """
+    from fedsim.methods.common import SilentServer
+    from fedsim.protocol import Proposal
+    from fedsim.space import Parameter, Space
+    import numpy as np
+
+    class Peak:
+        direction, agents = "maximize", 2
+        space = Space((Parameter("x", 0, 1),))
+
+        def objective(self, agent):
+            return lambda point, rng: point["x"]
+
+    class Agent:
+        def propose(self, step, message, rng):
+            return [Proposal(np.array([0.9 if step == 0 else 0.5]), "own")]
+
+        def observe(self, observations):
+            pass
+
+        def reply(self, request, rng):
+            return {}
+
+    class Method:
+        def agent(self, agent):
+            return Agent()
+
+        def server(self):
+            return Server()
+
+    class Server(SilentServer):
+        def start(self, fleet):
+            fleet.step(-1, None)
+"""
+
+
+def test_what_comes_before_round_0_counts_nowhere(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    """The live line, ``show`` and the tables use one tally."""
+    name = user_module(HELPERS)
+    seen: list[Progress] = []
+
+    class Watching(Quiet):
+        def progress(self, job: Job, progress: Progress) -> None:
+            seen.append(progress)
+
+    raw = {**small(), "scenario": {"name": f"{name}:Peak"}, "method": {"name": f"{name}:Method"}}
+    run = fedsim.run(raw, listener=Watching())
+    (one,) = run.runs
+    assert [progress.scores.best for progress in seen] == [0.5] * 3
+    assert seen[-1].evaluations == one.summary()["evaluations"] == 2 * 4
+    assert one.summary()["best"] == one.summary()["mean"] == 0.5
+    assert run.rounds["best"].tolist() == [0.5] * 3
+    one.folder.update_manifest(status="running")
+    progress = StatusReader(one).read().progress
+    assert progress.scores == seen[-1].scores
+    assert progress.evaluations == 8
 
 
 def test_a_variant_draws_what_it_draws_alone(here: Path) -> None:

@@ -1,0 +1,74 @@
+"""The one count of how a run goes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.record.entries import AskEntry, Failed, Recorded, ReleaseEntry, StepEntry
+from fedsim.record.tally import Scores, Tally
+
+
+def record(agent: int, y: float, noiseless: float | None = None) -> Recorded:
+    return Recorded(agent, 0, 0, (0.5,), y, noiseless, "own")
+
+
+def test_nothing_is_known_at_first() -> None:
+    tally = Tally(3, maximize=True)
+    assert tally.scores() == Scores()
+    assert (tally.round, tally.evaluations, tally.failed, tally.present) == (-1, 0, 0, set())
+
+
+@pytest.mark.parametrize(("maximize", "sign"), [(True, 1.0), (False, -1.0)])
+def test_scores_by_hand(maximize: bool, sign: float) -> None:
+    tally = Tally(3, maximize, optima=[sign * 5.0] * 3)
+    tally.add(StepEntry(-1, (record(0, sign * 4.9, sign * 4.9),)))  # before round 0
+    tally.add(StepEntry(0, (record(0, sign * 1.0, sign * 2.0), record(1, sign * 3.0, sign * 1.0))))
+    assert tally.scores() == Scores(sign * 2.0, sign * 3.0, 3.5, 3.0, agents=2)
+    tally.add(StepEntry(1, (record(0, sign * 0.5, sign * 4.0),), absent=(1, 2)))
+    assert tally.scores() == Scores(sign * 2.0, sign * 3.0, 2.5, 1.0, agents=2)
+    assert (tally.round, tally.evaluations, tally.absences, tally.present) == (1, 4, 2, {0})
+
+
+def test_regret_needs_every_noiseless_value() -> None:
+    tally = Tally(2, maximize=True, optima=[1.0, 1.0])
+    tally.add(StepEntry(0, (record(0, 0.5, 0.4),)))
+    assert tally.scores().mean_simple_regret == pytest.approx(0.6)
+    tally.add(StepEntry(1, (record(1, 0.5),)))
+    assert not tally.knows_regret
+    assert tally.scores() == Scores(0.5, 0.5, agents=2)
+
+
+def test_failures_make_their_agent_present() -> None:
+    tally = Tally(2, maximize=True)
+    failed = Failed(1, 0, 0, (0.5,), "own", "raised ValueError")
+    tally.add(StepEntry(0, (record(0, 1.0),), (failed,)))
+    tally.add(StepEntry(0, (record(1, 2.0),)))  # a second step of the round
+    assert (tally.failed, tally.present, tally.evaluations) == (1, {0, 1}, 2)
+
+
+def test_other_entries_count_for_nothing() -> None:
+    tally = Tally(1, maximize=True)
+    tally.add(AskEntry(0, "share", (0,)))
+    tally.add(ReleaseEntry(0))
+    assert tally == Tally(1, maximize=True)
+
+
+values = st.floats(-1e6, 1e6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), values, values), min_size=1, max_size=20))
+def test_it_is_what_numpy_says(rows: list[tuple[int, float, float]]) -> None:
+    tally = Tally(4, maximize=True, optima=[0.0] * 4)
+    for t, (agent, y, noiseless) in enumerate(rows):
+        tally.add(StepEntry(t, (record(agent, y, noiseless),)))
+    agents = {agent for agent, _, _ in rows}
+    best = [max(y for a, y, _ in rows if a == agent) for agent in agents]
+    regret = [-max(noiseless for a, _, noiseless in rows if a == agent) for agent in agents]
+    scores = tally.scores()
+    assert (scores.best, scores.best_simple_regret) == (max(best), min(regret))
+    assert scores.mean_best == pytest.approx(np.mean(best), rel=1e-12, abs=1e-9)
+    assert scores.mean_simple_regret == pytest.approx(np.mean(regret), rel=1e-12, abs=1e-9)
+    assert scores.agents == len(agents)
