@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fedsim.errors import FedsimError
 
@@ -111,6 +112,12 @@ class TestDistribution:
         }
         assert set(setuptools["packages"]) == found
         assert setuptools["package-dir"] == FOLDERS
+
+    def test_the_citation_names_the_same_version_and_licence(self) -> None:
+        citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+        project = PROJECT["project"]
+        assert citation["version"] == project["version"]
+        assert citation["license"] == project["license"]
 
     def test_every_package_has_an_init_file(self) -> None:
         folders = {path.parent for path in MODULES.values()}
