@@ -27,7 +27,7 @@ types: .types ## types
 
 # mypy looks for packages by folder; pyproject.toml maps the four top-level folders into one package.
 .types: .venv/installed
-	mkdir -p .types/fedsim
+	rm -rf .types && mkdir -p .types/fedsim
 	for f in fedsim/*; do ln -sfn "../../$$f" ".types/fedsim/$$(basename "$$f")"; done
 	for d in actors scenarios dashboards; do ln -sfn "../../$$d" ".types/fedsim/$$d"; done
 
