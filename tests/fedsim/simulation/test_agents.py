@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from fedsim.config.spec import RunSpec
-from fedsim.errors import Interrupted, ObjectiveError, RunError, UserCodeError
+from fedsim.errors import Interrupted, LostKeysError, ObjectiveError, RunError, UserCodeError
 from fedsim.protocol import Broadcast, Evaluation, Observation, Proposal, Request
+from fedsim.record.entries import Failed, Recorded
 from fedsim.rng import Keys, rng
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Activity, Call, Task
+from fedsim.simulation.calls import Activity, Call, Evaluated, Proposed, Task
 from fedsim.simulation.evaluation import LocalEvaluator, call_once
 from fedsim.space import Parameter, Space
 
@@ -142,6 +143,68 @@ class TestHandle:
         with pytest.raises(Interrupted, match="stopped in round 1"):
             agents.handle(step(), [Task(0, 0)])
         assert scenario.calls == 2
+
+
+class TestEvaluator:
+    """Who evaluates is the evaluator's business; it may be asked from anywhere."""
+
+    def test_it_gets_checked_points_and_its_answers_are_observed(self) -> None:
+        proposed: list[Proposed] = []
+
+        class Outside:
+            def evaluate(self, call: Call, new: Sequence[Proposed]) -> dict[int, Evaluated]:
+                proposed.extend(new)
+                one, other = new
+                record = Recorded.made(one.agent, one.step, 0, one.proposals[0], Evaluation(7.0))
+                failed = Failed(other.agent, other.step, 0, (0.4,), "own", "refused")
+                return {
+                    one.agent: Evaluated((record,), (), 1.5),
+                    other.agent: Evaluated((), (failed,), 0.5),
+                }
+
+        scenario: Any = Workload()
+        method: Any = Puppet()
+        agents = AgentGroup(SPEC, scenario, method, Outside(), Activity())
+        first, second = agents.handle(step(), [Task(0, 3), Task(1, 3)])
+        assert [p.proposals[0].u.tolist() for p in proposed] == [[0.4], [0.4]]
+        assert scenario.calls == 0
+        assert [o.y for _, o in method.seen] == [7.0]
+        assert (first.observations[0].y, first.objective_cpu_seconds) == (7.0, 1.5)
+        assert (second.observations, second.failed[0].reason) == ((), "refused")
+
+    def test_it_is_not_asked_for_what_is_recorded(self) -> None:
+        (answer,) = group(Workload(), Puppet()).handle(step(), [Task(0, 1)])
+
+        class Nobody:
+            def evaluate(self, call: Call, new: Sequence[Proposed]) -> dict[int, Evaluated]:
+                raise AssertionError
+
+        scenario, method = Workload(), Puppet()
+        agents = AgentGroup(SPEC, scenario, method, Nobody(), Activity())  # type: ignore[arg-type]
+        agents.handle(step(), [Task(0, 1, recorded=answer.observations)])
+        assert len(method.seen) == 1
+
+
+class TestSecrets:
+    def test_a_reply_without_its_keys_says_so_and_no_more(self) -> None:
+        def lost(request: Request) -> Any:
+            raise LostKeysError("a rebuilt agent")
+
+        agents = group(Workload(), Puppet(answer=lost))
+        (answer,) = agents.handle(step(then=Request("share")), [Task(0, 1)])
+        assert (answer.lost_keys, answer.payload, len(answer.observations)) == (True, None, 1)
+
+    def test_rebuilding_one_agent_leaves_the_others(self) -> None:
+        agents = group(Workload(), Puppet())
+        records = [
+            record
+            for answer in agents.handle(step(), [Task(0, 0), Task(1, 0)])
+            for record in answer.observations
+        ]
+        before = [agents.program(agent) for agent in (0, 1)]
+        agents.rebuild([1], [record for record in records if record.agent == 1])
+        assert agents.program(0) is before[0]
+        assert agents.program(1) is not before[1]
 
 
 class TestPrepareNext:
