@@ -149,7 +149,7 @@ class TestRun:
         assert Path("runs/synthetic-1/config.yaml").exists()
 
     def test_markup_in_names_is_text(self, fedsim: Command) -> None:
-        variants = {"[red]a[/red]": {}, "[/bold]": {}}
+        variants: dict[str, Any] = {"[red]a[/red]": {}, "[/bold]": {}}
         out, _ = fedsim("run", write(small(variants=variants)))
         assert "[red]a[/red]" in out
         assert "[/bold]" in out

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, WorkerCrashedError
-from test_launch import OURS, journal, troubled, undisturbed
 
 import fedsim
 from fedsim.actors.evaluations import Work
@@ -27,6 +26,7 @@ from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.journal import read_journal
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
+from tests.util.bowl import OURS, journal, troubled, undisturbed
 from tests.util.processes import FEDSIM, HERE, Killer, actors, await_end, write_config
 
 ROUNDS = 6

@@ -60,7 +60,7 @@ class TestScenarios:
 
     def test_a_direction_that_is_none(self) -> None:
         class Broken(Bowl):
-            direction = "up"  # type: ignore[assignment]
+            direction: Any = "up"
 
         with pytest.raises(ConformanceError, match="expected maximize or minimize, got 'up'"):
             check_scenario(Broken())

@@ -60,7 +60,9 @@ class TestData:
         def sizes_and_digits(partition: Partition) -> tuple[float, float]:
             scenario = DigitsSVM(partition=partition)
             train = [scenario.objective(a).train_labels for a in range(20)]
-            return np.std([len(t) for t in train]), np.mean([len(set(t)) for t in train])
+            return float(np.std([len(t) for t in train])), float(
+                np.mean([len(set(t)) for t in train])
+            )
 
         iid, quantity = sizes_and_digits(Partition("iid")), sizes_and_digits(Partition("quantity"))
         assert iid[0] < 1 < 20 < quantity[0]
@@ -106,11 +108,10 @@ class TestObjective:
 
     def test_arrays_may_be_read_only(self, scenario: DigitsSVM) -> None:
         o = scenario.objective(0)
-        arrays = [o.train_pixels, o.train_labels, o.validation_pixels, o.validation_labels]
-        copies = [array.copy() for array in arrays]
-        for array in copies:
+        copies = {f.name: getattr(o, f.name).copy() for f in dataclasses.fields(o)}
+        for array in copies.values():
             array.setflags(write=False)
-        frozen = SVMObjective(*copies)
+        frozen = dataclasses.replace(o, **copies)
         assert frozen(GOOD, np.random.default_rng(0)) == o(GOOD, np.random.default_rng(0))
 
     def test_it_carries_its_own_agents_data_and_no_others(self, scenario: DigitsSVM) -> None:

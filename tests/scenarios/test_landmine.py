@@ -107,7 +107,8 @@ class TestRealData:
                 X[rows], y[rows], test_size=0.5, stratify=y[rows], random_state=0
             )
             o = decision.objective(agent)
-            found = (o.train.features, o.validation.features, o.train.labels, o.validation.labels)
+            found: list[np.ndarray] = [o.train.features, o.validation.features]
+            found += [o.train.labels, o.validation.labels]
             for a, b in zip(expected, found, strict=True):
                 assert np.array_equal(a, b)
 

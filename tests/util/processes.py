@@ -64,7 +64,7 @@ def await_end(pids: Sequence[int]) -> None:
         time.sleep(0.05)
 
 
-def start_fedsim(*arguments: str, **options: object) -> subprocess.Popen[str]:
+def start_fedsim(*arguments: str, start_new_session: bool = False) -> subprocess.Popen[str]:
     """Start the command line in this folder, where ``workloads`` can be imported."""
     return subprocess.Popen(
         [FEDSIM, *arguments],
@@ -72,7 +72,7 @@ def start_fedsim(*arguments: str, **options: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,  # type: ignore[call-overload]
+        start_new_session=start_new_session,
     )
 
 

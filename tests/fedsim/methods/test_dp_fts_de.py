@@ -103,7 +103,7 @@ def test_the_servers_maximiser_is_no_worse_than_many_points_and_the_same_for_all
 
     def value(U: Array) -> Array:
         region = (U[:, 0] >= 0.5) * 2 + (U[:, 1] >= 0.5)
-        return (federated.features.matrix(U) @ vectors.T)[np.arange(len(U)), region]
+        return np.asarray((federated.features.matrix(U) @ vectors.T)[np.arange(len(U)), region])
 
     others = value(np.random.default_rng(2).random((20_000, 2)))
     spread = np.ptp(others)
@@ -116,7 +116,7 @@ def test_a_samples_norm_is_prior_noise_and_a_means_is_small() -> None:
     outputs = 0.5 + 0.1 * generator.standard_normal(12)
     norms = {}
     for kind in ("sample", "mean"):
-        settings = MessageSettings(kind, 0.5, 100, length_scale=0.1)  # type: ignore[arg-type]
+        settings = MessageSettings(kind, 0.5, 100, length_scale=0.1)
         federated = FederatedWork(Context(SQUARE, 10, 5, 0), settings, 1, SURROGATE)
         features = federated.features.matrix(inputs)
         vector = federated.message(features, outputs, np.random.default_rng(0))

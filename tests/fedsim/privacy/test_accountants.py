@@ -92,8 +92,9 @@ def test_table_for_other_sizes(
     row: tuple[float, float, tuple[float, ...], tuple[float, ...]],
 ) -> None:
     q, z, *expected = row
+    accountants: tuple[Accountant, ...] = (MOMENTS, RDP_INTEGER, PLD)
     for agents, values in zip((30, 50), expected, strict=True):
-        for accountant, value in zip((MOMENTS, RDP_INTEGER, PLD), values, strict=True):
+        for accountant, value in zip(accountants, values, strict=True):
             found = epsilon(accountant, q, z, 60, default_delta(agents))
             assert found == pytest.approx(value, abs=2e-4)
 

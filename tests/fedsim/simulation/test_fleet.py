@@ -14,7 +14,7 @@ import pytest
 from fedsim.errors import RunError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Broadcast, Release, Replies, Request
+from fedsim.protocol import Broadcast, Release, Replies, Request, State
 from fedsim.record.journal import Recorded, open_journal, read_journal
 from fedsim.record.position import Position
 from fedsim.record.runfolder import RunFolder
@@ -37,7 +37,7 @@ class Agents:
         self.calls.append((call, list(tasks)))
         answers = []
         for task in tasks:
-            records = task.recorded
+            records = task.recorded or ()
             if call.evaluate and not records:
                 self.fresh += 1
                 y = task.agent + task.step / 10
@@ -70,9 +70,14 @@ class Total:
             self.call(fleet)
         if not self.payload:
             return Release(None)
-        extra = {"snr": np.float32(0.5), "bad": float("nan")}
+        extra: dict[str, Any] = {"snr": np.float32(0.5), "bad": float("nan")}
         value: Any = total + rng("noise").normal()
         return Release({"v": value}, self.charged, extra)
+
+    def state(self) -> State:
+        return {}
+
+    def restore(self, state: State) -> None: ...
 
 
 class Bench:
@@ -166,9 +171,9 @@ class TestSteps:
             assert not array.flags.writeable
 
     def test_messages_are_numbers(self, bench: Bench) -> None:
-        message: Any = Broadcast({"w": {"not": "numbers"}})
+        words: Any = {"not": "numbers"}
         with pytest.raises(RunError, match="the server's message: w: expected an array of numbers"):
-            bench.fleet().step(0, message)
+            bench.fleet().step(0, Broadcast({"w": words}))
 
 
 class TestReleases:
@@ -251,7 +256,7 @@ class TestTranscript:
 
     def test_with_one_it_holds_the_release_and_no_reply(self, bench: Bench) -> None:
         """Not even what the aggregator asked for itself, nor the experimenter's numbers."""
-        release = bench.fleet().step(0, None, then=SHARE, via=Total(COST, COST, again=2))
+        release: Any = bench.fleet().step(0, None, then=SHARE, via=Total(COST, COST, again=2))
         (received,) = self.received(bench)
         assert received is release
         assert received.experimenter == {}
@@ -266,7 +271,7 @@ class TestReplay:
             received.append(fleet.ask(t, SHARE, to=[1]))
             received.append(fleet.step(t, None, to=[2]))
         return [
-            r.payload["v"].tolist() if isinstance(r, Release) else [x.payload for x in r]
+            [x.payload for x in r] if isinstance(r, tuple) else r.payload["v"].tolist()
             for r in received
         ]
 
@@ -320,6 +325,7 @@ class TestReplay:
 
     def test_a_journal_of_something_else_is_refused(self, bench: Bench) -> None:
         bench.fleet().step(0, None, to=[0])
+        act: Callable[[RecordingFleet], object]
         for act, message in (
             (lambda fleet: fleet.ask(0, SHARE), "expected 'ask' of round 0, got 'step'"),
             (lambda fleet: fleet.step(1, None), "expected 'step' of round 1, got 'step' of round"),

@@ -1,0 +1,29 @@
+"""Runs of the ``Bowl`` of ``tests/actors/workloads.py``, with and without trouble."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import fedsim
+
+OURS = re.compile(r"[^s]/actors/|/fedsim/|importlib|/ray/")
+"""What no user's traceback shows: all but ``tests/actors/``."""
+
+
+def journal(folder: Path) -> bytes:
+    """Return a journal after its header, which names the scenario's settings: trouble is one."""
+    _, _, lines = (folder / "seed-0" / "journal.jsonl").read_bytes().partition(b"\n")
+    return lines
+
+
+def undisturbed(config: dict[str, Any], folder: Path) -> bytes:
+    """Return the journal of the same run in one process, without any trouble."""
+    alone = {"backend": "serial", "agents_per_actor": "auto"}
+    fedsim.run({**config, "scenario": {"name": "workloads:Bowl"}, **alone}, out=folder)
+    return journal(folder)
+
+
+def troubled(config: dict[str, Any], trouble: str, **changes: Any) -> dict[str, Any]:
+    """Return three rounds on Ray in which agent 1's objective misbehaves."""
+    scenario = {**config["scenario"], "trouble": trouble, **changes}
+    return {**config, "scenario": scenario, "rounds": 3, "backend": "ray"}
