@@ -58,9 +58,24 @@ def test_pictures_are_drawn(tmp_path: Path, seeds: int, rounds: int) -> None:
     assert len(colours) > 20  # lines, bands and text, not an empty frame
 
 
-def test_values_are_drawn_where_there_is_no_regret(tmp_path: Path) -> None:
-    path = plot_runs([fake(1, 5, column="mean_best")], tmp_path / "out.svg")
-    assert "best value so far" in path.read_text() or path.stat().st_size > 5_000
+@pytest.mark.parametrize(
+    ("columns", "drawn", "left_out"),
+    [
+        (["mean_best"], "best value so far", "simple regret"),
+        (["mean_simple_regret"], "simple regret", "best value so far"),
+        (["mean_simple_regret", "mean_best"], "best value so far", "simple regret"),
+    ],
+)
+def test_values_are_drawn_where_there_is_no_regret(
+    tmp_path: Path, columns: list[str], drawn: str, left_out: str
+) -> None:
+    runs = [fake(1, 5, column=column) for column in columns]
+    for run in runs:
+        if "mean_best" not in run.rounds:
+            run.rounds["mean_best"] = 0.5  # every run has one
+    picture = plot_runs(runs, tmp_path / "out.svg").read_text()
+    assert f"<!-- {drawn}, mean of agents -->" in picture
+    assert left_out not in picture
 
 
 def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import fedsim
 
-OURS = re.compile(r"[^s]/actors/|/fedsim/|importlib|/ray/")
-"""What no user's traceback shows: all but ``tests/actors/``."""
+ROOT = re.escape(str(Path(__file__).parents[2]))
+OURS = re.compile(rf"{ROOT}/(actors|fedsim)/|site-packages/fedsim/|importlib|/ray/")
+"""What no user's traceback shows."""
 
 
 def journal(folder: Path) -> bytes:
