@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: .types run test test-slow check bench clean
+.PHONY: .types run quick test test-slow check bench clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedsim needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -13,11 +13,15 @@ BIN := .venv/bin
 run: .venv/installed
 	$(BIN)/fedsim run
 
+# Without Ray and without other processes: less than a minute.
+quick: .venv/installed
+	$(BIN)/python -m pytest -m 'not slow and not heavy' -n 2 --dist worksteal
+
 test: .venv/installed
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadgroup
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m slow -n 2
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 .types: .venv/installed
 	mkdir -p .types/fedsim

@@ -9,11 +9,16 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from fedsim.privacy import loss_distribution
+from fedsim.privacy.renyi import RdpAccountant
+from fedsim.space import Array
 
 # How long an example takes depends on what else the machine is doing: no deadlines.
 settings.register_profile("fedsim", deadline=None)
@@ -28,6 +33,57 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.update({"RAY_worker_niceness": "0"})
 
 _NUMBERS = itertools.count()
+
+HEAVY_FIXTURES = {"ray_cluster", "wheel"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the fixtures above make heavy; run heavy tests first, so that none is last."""
+    for item in items:
+        if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("heavy")
+        if item.get_closest_marker("heavy") and "actors" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("ray"))  # one cluster, not one per process
+    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let no test that is not marked heavy start a process or Ray, not even in a fixture."""
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("a test that starts a process or Ray is to be marked heavy")
+
+    with pytest.MonkeyPatch.context() as patched:
+        if item.get_closest_marker("heavy") is None:
+            patched.setattr(subprocess.Popen, "__init__", refuse)
+            patched.setattr(os, "fork", refuse)
+            if "ray" in sys.modules:
+                patched.setattr("ray.init", refuse)
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _known_costs() -> Iterator[None]:
+    """Compute once what a release costs: else every private run of a test does so anew.
+
+    A tenth of a second or more for one key, and most runs have the same.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        single_release = cache(loss_distribution._single_release)
+        patched.setattr(loss_distribution, "_single_release", single_release)
+        compute = RdpAccountant._compute_divergences
+
+        @cache
+        def divergences(orders: tuple[float, ...], q: float, z: float) -> Array:
+            return compute(RdpAccountant(orders), q, z)
+
+        patched.setattr(
+            RdpAccountant,
+            "_compute_divergences",
+            lambda self, q, z: divergences(self._orders(), q, z),
+        )
+        yield
 
 
 @pytest.fixture

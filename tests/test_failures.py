@@ -227,7 +227,7 @@ class TestUsersCode:
         assert got.code == 3
         assert message in got.err
         assert (f"{trouble}" in got.err) == shown
-        assert "fedsim/agents.py" not in got.err
+        assert "/fedsim/" not in got.err
         assert [line["t"] for line in lines_of()] == [0, 1]
         assert status("runs/small-1") == "failed"
         expected = uninterrupted()
@@ -242,7 +242,7 @@ class TestUsersCode:
         got = fedsim("run", write(raw))
         assert got.code == 3
         assert statement in got.err
-        assert "imports.py" not in got.err
+        assert "/fedsim/" not in got.err
         assert not Path("runs").exists()
 
     def test_a_typo_in_its_settings_shows_the_nearest(
@@ -254,6 +254,7 @@ class TestUsersCode:
 
 
 class TestDisk:
+    @pytest.mark.heavy
     def test_a_full_disk_while_it_runs(self, fedsim: Callable[..., Outcome]) -> None:
         """No file may grow beyond a few hundred bytes: the journal is the first to hit it."""
         write(small(rounds=6))
@@ -295,6 +296,7 @@ class TestDisk:
         assert resumed("blocked") == expected
 
 
+@pytest.mark.heavy
 class TestKilled:
     def test_ctrl_c_says_how_to_go_on(
         self, fedsim: Callable[..., Outcome], user_module: Module
@@ -347,7 +349,7 @@ class TestNewcomers:
         assert got.code == 3
         assert "the objective r" in got.err
         assert "(agent 1, round 2" in got.err
-        assert "fedsim/objective.py" not in got.err
+        assert "/fedsim/" not in got.err
 
     def test_an_objective_may_change_the_folder(
         self, fedsim: Callable[..., Outcome], user_module: Module, tmp_path: Path

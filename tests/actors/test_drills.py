@@ -91,7 +91,8 @@ def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
     alone = {"backend": "serial", "agents_per_actor": "auto"}
     fedsim.run({**config, **alone}, out=tmp_path / "serial")
     found = journals(tmp_path / "serial", config["seeds"])
-    assert len(set(found.values())) == len(found)
+    # Seeds differ in more than the header, which names them.
+    assert len({content.partition(b"\n")[2] for content in found.values()}) == len(found)
     return found
 
 
@@ -181,6 +182,7 @@ def test_noise_of_the_operating_system_is_drawn_once(
         found = {path: path.read_bytes() for path in releases.glob("*.npz")}
         assert len(found) >= count - 1
         drawn |= found
+    assert drawn
     fedsim.resume(run)
     for path, content in drawn.items():
         assert path.read_bytes() == content
@@ -201,6 +203,7 @@ def check_transcript(lines: Sequence[str]) -> None:
 
 
 class TestTheDrillItself:
+    @pytest.mark.heavy
     def test_only_own_processes_are_found(self) -> None:
         with subprocess.Popen(["sleep", "60"]) as child:
             assert child.pid in descendants(os.getpid())

@@ -329,6 +329,7 @@ def test_tasks_and_hosts_are_killed(
     await_end(actors(os.getpid(), "AgentHost"))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("resources", "words"),

@@ -124,6 +124,7 @@ class TestObjective:
             assert found == objective(GOOD, np.random.default_rng(0))
 
 
+@pytest.mark.heavy
 def test_building_does_not_load_scikit_learn() -> None:
     code = (
         "import sys; from fedsim.scenarios.digits_svm import DigitsSVM; "

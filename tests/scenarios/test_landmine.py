@@ -293,6 +293,7 @@ class TestScenario:
         again = Landmine(score="platt", data_dir=tiny).objective(1)
         assert o(GOOD, rng(0, "x", 0, 0)) == again(GOOD, rng(0, "x", 0, 0))
 
+    @pytest.mark.heavy
     def test_building_loads_neither_data_nor_scikit_learn(self) -> None:
         code = (
             "import sys; from fedsim.scenarios.landmine import Landmine; "
@@ -417,7 +418,7 @@ def platts_slope(decision: np.ndarray, labels: np.ndarray) -> float:
 
 
 class TestSign:
-    @settings(max_examples=40)
+    @settings(max_examples=15)
     @given(st.integers(0, 10_000), st.sampled_from([0.1, 1.0, 10.0]), st.sampled_from([0.1, 2.0]))
     def test_it_is_that_of_the_fitted_slope(self, seed: int, C: float, gamma: float) -> None:
         half = random_half(seed)

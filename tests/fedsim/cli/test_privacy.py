@@ -115,6 +115,7 @@ def test_bad_calibrations(options: dict[str, str], message: str) -> None:
     assert message in str(result.exception)
 
 
+@pytest.mark.heavy
 def test_dp_accounting_is_loaded_only_when_it_counts() -> None:
     code = (
         "import sys, fedsim.cli.privacy, fedsim.privacy.mechanism, fedsim.privacy.budget; "

@@ -141,9 +141,10 @@ def test_what_was_prepared_is_proposed_once(space: Space, monkeypatch: Any) -> N
     np.testing.assert_array_equal(second.u, plain[5].u)
 
 
-def test_thompson_sampling_beats_random_search() -> None:
+@pytest.mark.parametrize("seeds", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_thompson_sampling_beats_random_search(seeds: int) -> None:
     best: dict[str, list[float]] = {"ts": [], "random": []}
-    for seed in range(8):
+    for seed in range(seeds):
         for name, method in (
             ("ts", ThompsonSampling(context(PLANE), initial_points=5)),
             ("random", RandomSearch(context(PLANE), initial_points=5)),
