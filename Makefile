@@ -17,6 +17,8 @@ run: .venv/installed
 quick: .venv/installed
 	$(BIN)/python -m pytest -m 'not slow and not heavy' -n 2 --dist worksteal
 
+# loadgroup: one process has the cluster and runs all tests on Ray, the other all the rest. With
+# worksteal or loadfile both start a cluster and slow each other down.
 test: .venv/installed
 	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadgroup
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import ThreadpoolController
 
 from fedsim.privacy import loss_distribution
 from fedsim.privacy.renyi import RdpAccountant
@@ -31,6 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Ray's processes would give way (nice 15) to whatever other tests run beside them, and starve.
 os.environ.update({"RAY_worker_niceness": "0"})
+# Of the processes that this one starts, pytest-xdist's too: with more threads than cores, small
+# matrices take several times as long.
+os.environ.update({"OPENBLAS_NUM_THREADS": "1"})
 
 _NUMBERS = itertools.count()
 
@@ -116,6 +120,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run.returncode == 0, run.stdout + run.stderr
     (built,) = (tree / "dist").glob("*.whl")
     return built
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Numerical libraries have two threads, unless what is tested changes that."""
+    libraries = ThreadpoolController().lib_controllers
+    before = [library.get_num_threads() for library in libraries]
+    for library in libraries:
+        library.set_num_threads(2)
+    yield
+    for library, threads in zip(libraries, before, strict=True):
+        library.set_num_threads(threads)
 
 
 @pytest.fixture

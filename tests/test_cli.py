@@ -20,10 +20,10 @@ import fedsim as api
 from fedsim.cli.main import run_command
 from fedsim.config.model import Config, ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
-from fedsim.files import format_yaml, parse_yaml
-from tests.util.small import small
+from fedsim.files import parse_yaml
+from tests.util.processes import COMMAND, loaded_by
+from tests.util.small import UserModule, body, small, write
 
-COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
 Command = Callable[..., tuple[str, str]]
 
 
@@ -39,16 +39,6 @@ def fedsim(here: Path, capsys: pytest.CaptureFixture[str]) -> Command:
         return out, err
 
     return call
-
-
-def write(raw: dict[str, Any], name: str = "run.yaml") -> str:
-    Path(name).write_text(format_yaml(raw), "utf-8")
-    return name
-
-
-def body(journal: Path) -> bytes:
-    """Return a journal after its header, which tells settings apart even where they do nothing."""
-    return journal.read_bytes().partition(b"\n")[2]
 
 
 def last(out: str) -> Any:
@@ -90,7 +80,7 @@ class TestRun:
         assert len(set(journals)) == 4
 
     def test_users_prints_do_not_disturb_json(
-        self, fedsim: Command, user_module: Callable[[str], str]
+        self, fedsim: Command, user_module: UserModule
     ) -> None:
         module = user_module(
             """
@@ -214,18 +204,19 @@ class TestOthers:
         assert "--out" in fedsim("plot", "runs/small-1", "--out", "x.nope", code=2)[1]
 
 
-class TestCompare:
-    @pytest.fixture(scope="class")
-    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """A folder with a run of two variants."""
-        folder = tmp_path_factory.mktemp("compare")
-        variants = {"a": {}, "b [b]": {"method": {"initial_points": 5}}}
-        api.run(small(variants=variants, seeds=[0, 1, 2]), out=folder / "runs" / "small-1")
-        return folder
+@pytest.fixture(scope="module")
+def two_variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of three seeds."""
+    folder = tmp_path_factory.mktemp("compare")
+    variants = {"a": {}, "b [b]": {"method": {"initial_points": 5}}}
+    api.run(small(variants=variants, seeds=[0, 1, 2]), out=folder / "runs" / "small-1")
+    return folder
 
+
+class TestCompare:
     @pytest.fixture
-    def ran(self, fedsim: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(folder)
+    def ran(self, fedsim: Command, two_variants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(two_variants)
 
     def test_differences_are_paired_on_seeds(self, fedsim: Command, ran: None) -> None:
         shown = last(fedsim("compare", "runs/small-1", "--rounds", "1-3", "--json")[0])
@@ -303,9 +294,7 @@ class TestEvaluate:
     def test_what_is_wrong(self, fedsim: Command, arguments: tuple[str, ...], message: str) -> None:
         assert message in " ".join(fedsim(*self.SVM, *arguments, code=2)[1].split())
 
-    def test_an_objective_that_raises(
-        self, fedsim: Command, user_module: Callable[[str], str]
-    ) -> None:
+    def test_an_objective_that_raises(self, fedsim: Command, user_module: UserModule) -> None:
         module = user_module(
             """
             from fedsim.space import Parameter, Space
@@ -378,13 +367,8 @@ class TestProcess:
         assert got.returncode == 0, got.stderr
 
     def test_help_loads_nothing_heavy(self, here: Path) -> None:
-        code = "import sys, fedsim.cli.main; print(*sys.modules)"
-        got = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        )
-        assert "fedsim.cli.main" in got.stdout.split()
         heavy = {"pandas", "matplotlib", "sklearn", "ray", "dp_accounting", "scipy.stats", "torch"}
-        assert not heavy & set(got.stdout.split())
+        assert not heavy & loaded_by("import fedsim.cli.main")
 
 
 Effect = Callable[[api.Run], object]

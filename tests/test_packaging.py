@@ -3,10 +3,7 @@
 import ast
 import importlib
 import inspect
-import json
 import pickle
-import subprocess
-import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -14,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedsim.errors import FedsimError
+from tests.util.processes import loaded_by
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -56,15 +54,8 @@ def touches(names: set[str], *packages: str) -> set[str]:
 
 def loaded_after(modules: list[str]) -> set[str]:
     """Return ``sys.modules`` of a fresh process, started in the root, that imported ``modules``."""
-    code = (
-        "import importlib, json, sys\n"
-        "for name in json.loads(sys.argv[1]): importlib.import_module(name)\n"
-        "print(json.dumps(sorted(sys.modules)))"
-    )
-    command = [sys.executable, "-c", code, json.dumps(modules)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return set(json.loads(run.stdout.splitlines()[-1]))
+    code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    return loaded_by(code, *modules, folder=ROOT)
 
 
 class TestImports:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import fedsim
+from tests.util.small import body
 
 ROOT = re.escape(str(Path(__file__).parents[2]))
 OURS = re.compile(rf"{ROOT}/(actors|fedsim)/|site-packages/fedsim/|importlib|/ray/")
@@ -12,9 +13,8 @@ OURS = re.compile(rf"{ROOT}/(actors|fedsim)/|site-packages/fedsim/|importlib|/ra
 
 
 def journal(folder: Path) -> bytes:
-    """Return a journal after its header, which names the scenario's settings: trouble is one."""
-    _, _, lines = (folder / "seed-0" / "journal.jsonl").read_bytes().partition(b"\n")
-    return lines
+    """Return the journal of seed 0 without its header, which knows of the trouble."""
+    return body(folder / "seed-0" / "journal.jsonl")
 
 
 def undisturbed(config: dict[str, Any], folder: Path) -> bytes:
