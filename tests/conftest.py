@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from fedsim.privacy import loss_distribution
 from fedsim.privacy.renyi import RdpAccountant
@@ -125,13 +126,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Numerical libraries have two threads, unless what is tested changes that."""
-    libraries = ThreadpoolController().lib_controllers
-    before = [library.get_num_threads() for library in libraries]
-    for library in libraries:
-        library.set_num_threads(2)
+
+    def limit(threads: int) -> None:
+        # In a thread that ends: OpenBLAS obeys the first thread that asks, while that lives.
+        thread = threading.Thread(target=threadpool_limits, args=(threads,))
+        thread.start()
+        thread.join()
+
+    limit(2)
     yield
-    for library, threads in zip(libraries, before, strict=True):
-        library.set_num_threads(threads)
+    limit(1)
 
 
 @pytest.fixture
