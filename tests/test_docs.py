@@ -119,6 +119,8 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target in re.findall(r"`(tests/[\w/.]+)`", page.read_text()):
+            assert (ROOT / target).exists(), f"{page.name}: {target}"
 
 
 def test_every_configuration_key_is_documented() -> None:
