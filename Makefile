@@ -32,13 +32,15 @@ types: .types ## types
 	for d in actors scenarios dashboards; do ln -sfn "../../$$d" ".types/fedsim/$$d"; done
 
 quick: .venv/installed ## tests that start neither Ray nor another process
-	$(BIN)/python -m pytest -m 'not slow and not heavy' -n 2
+	$(BIN)/python -m pytest -m 'not slow and not heavy' -n 2 --dist worksteal
 
+# loadgroup: one process has the cluster and runs all tests on Ray, the other all the rest. With
+# worksteal or loadfile both start a cluster and slow each other down.
 test: .venv/installed ## the test suite
-	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadgroup
 
 test-slow: .venv/installed ## longer drills and statistics, before a release
-	$(BIN)/python -m pytest -m slow -n 2
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 bench: .venv/installed ## benchmarks: ratios measured in one run
 	$(BIN)/python -m tests.benchmarks

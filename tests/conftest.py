@@ -9,11 +9,18 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+from fedsim.privacy import loss_distribution
+from fedsim.privacy.renyi import RdpAccountant
+from fedsim.space import Array
 
 # How long an example takes depends on what else the machine is doing: no deadlines.
 settings.register_profile("fedsim", deadline=None)
@@ -26,8 +33,62 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Ray's processes would give way (nice 15) to whatever other tests run beside them, and starve.
 os.environ.update({"RAY_worker_niceness": "0"})
+# Of the processes that this one starts, pytest-xdist's too: with more threads than cores, small
+# matrices take several times as long.
+os.environ.update({"OPENBLAS_NUM_THREADS": "1"})
 
 _NUMBERS = itertools.count()
+
+HEAVY_FIXTURES = {"ray_cluster", "wheel"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the fixtures above make heavy; run heavy tests first, so that none is last."""
+    for item in items:
+        if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("heavy")
+        if item.get_closest_marker("heavy") and "actors" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("ray"))  # one cluster, not one per process
+    items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let no test that is not marked heavy start a process or Ray, not even in a fixture."""
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("a test that starts a process or Ray is to be marked heavy")
+
+    with pytest.MonkeyPatch.context() as patched:
+        if item.get_closest_marker("heavy") is None:
+            patched.setattr(subprocess.Popen, "__init__", refuse)
+            patched.setattr(os, "fork", refuse)
+            if "ray" in sys.modules:
+                patched.setattr("ray.init", refuse)
+        return (yield)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _known_costs() -> Iterator[None]:
+    """Compute once what a release costs: else every private run of a test does so anew.
+
+    A tenth of a second or more for one key, and most runs have the same.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        single_release = cache(loss_distribution._single_release)
+        patched.setattr(loss_distribution, "_single_release", single_release)
+        compute = RdpAccountant._compute_divergences
+
+        @cache
+        def divergences(orders: tuple[float, ...], q: float, z: float) -> Array:
+            return compute(RdpAccountant(orders), q, z)
+
+        patched.setattr(
+            RdpAccountant,
+            "_compute_divergences",
+            lambda self, q, z: divergences(self._orders(), q, z),
+        )
+        yield
 
 
 @pytest.fixture
@@ -60,6 +121,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert run.returncode == 0, run.stdout + run.stderr
     (built,) = (tree / "dist").glob("*.whl")
     return built
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Numerical libraries have two threads, unless what is tested changes that."""
+
+    def limit(threads: int) -> None:
+        # In a thread that ends: OpenBLAS obeys the first thread that asks, while that lives.
+        thread = threading.Thread(target=threadpool_limits, args=(threads,))
+        thread.start()
+        thread.join()
+
+    limit(2)
+    yield
+    limit(1)
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ finally:
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_workers_import_the_shipped_wheel(tmp_path: Path, wheel: Path) -> None:
     here = tmp_path / "project"  # a user's own package shares a name with one of our folders

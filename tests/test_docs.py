@@ -21,8 +21,8 @@ MAKE = re.compile(r"^((?:\w+=\S+ )*)make\b")
 
 # What makes the others a matter of seconds, by a part of the command; the last of two values holds.
 SMALLER = {
-    "fedsim run": " --set rounds=4",
-    "digits-svm --backend ray": " --set rounds=1 --set method.initial_points=2",
+    "fedsim run": " --set rounds=2 --set scenario.agents=4",
+    "--backend ray": " --dry-run",  # tests/actors run on Ray
 }
 
 
@@ -64,6 +64,7 @@ def smaller(command: str) -> str:
     return command + "".join(options for part, options in SMALLER.items() if part in command)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.mark.parametrize("size", ["smaller", pytest.param("as-shown", marks=pytest.mark.slow)])
 def test_commands_run(page: Path, readers_folder: Path, size: str) -> None:
@@ -107,6 +108,7 @@ def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     check_method(load_class("hill:HillClimbing"))
 
 
+@pytest.mark.heavy
 def test_the_readmes_python_runs(readers_folder: Path) -> None:
     code = next(block for block in blocks(PAGES[0], "python") if "fedsim.run" in block)
     (readers_folder / "docs" / "examples" / "script.py").write_text(code)
@@ -120,6 +122,8 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for target in re.findall(r"`(tests/[\w/.]+)`", page.read_text()):
+            assert (ROOT / target).exists(), f"{page.name}: {target}"
 
 
 def test_every_configuration_key_is_documented() -> None:

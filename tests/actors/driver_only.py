@@ -2,7 +2,9 @@
 
 import sys
 
-from workloads import Bowl as DriverOnly
-
 if sys.argv[0].endswith("default_worker.py"):
-    raise ImportError(f"libmissing.so, needed by {DriverOnly.__name__}")
+    raise ImportError("libmissing.so, needed by DriverOnly")
+
+from tests.actors.workloads import Bowl
+
+DriverOnly = Bowl

@@ -16,8 +16,8 @@ from fedsim.actors.cluster import cluster, installed_here
 from fedsim.errors import ResourceError
 from tests.util.processes import HERE, PATIENCE, start_fedsim, write_config
 
-TWO_RUNS = """
-import os, signal, sys
+RUNS = """
+import json, os, signal, sys
 import fedsim
 config = {
     "name": "bowl", "scenario": {"name": "workloads:Bowl", "agents": 9},
@@ -28,20 +28,22 @@ def state():
     return os.getpgrp(), signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 before = state()
 # Ray warns of more than eight starting workers on a machine of two CPUs.
-for name, agents_per_actor in (("first", 1), ("second", 9)):
+for agents_per_actor in json.loads(sys.argv[2]):
     spread = {"agents_per_actor": agents_per_actor}
-    fedsim.run({**config, **spread}, out=f"{sys.argv[1]}/{name}")
+    fedsim.run({**config, **spread}, out=f"{sys.argv[1]}/{agents_per_actor}")
     import ray
     assert not ray.is_initialized()
     assert state() == before
 """
 
 
-def test_two_runs_in_one_process_leave_no_trace(tmp_path: Path) -> None:
+@pytest.mark.heavy
+@pytest.mark.parametrize("spreads", [[9], pytest.param([1, 9], marks=pytest.mark.slow)])
+def test_runs_in_one_process_leave_no_trace(tmp_path: Path, spreads: list[int]) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     (tmp_path / "home").mkdir()
     run = subprocess.run(
-        [sys.executable, "-c", TWO_RUNS, str(tmp_path)],
+        [sys.executable, "-c", RUNS, str(tmp_path), str(spreads)],
         cwd=HERE,
         env={**environment, "HOME": str(tmp_path / "home"), "RAY_worker_niceness": "0"},
         capture_output=True,
@@ -50,8 +52,8 @@ def test_two_runs_in_one_process_leave_no_trace(tmp_path: Path) -> None:
         check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-    first, second = (tmp_path / n / "seed-0" / "journal.jsonl" for n in ("first", "second"))
-    assert first.read_bytes() == second.read_bytes()
+    journals = [(tmp_path / f"{n}" / "seed-0" / "journal.jsonl").read_bytes() for n in spreads]
+    assert len(set(journals)) == 1
 
 
 class TestExistingClusters:
@@ -136,6 +138,7 @@ def test_a_plan_that_cannot_fit_is_refused_before_ray_starts(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_the_terminals_group_is_restored() -> None:
     code = """
 import os, subprocess, sys

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, WorkerCrashedError
-from test_launch import OURS, journal, troubled, undisturbed
 
 import fedsim
 from fedsim.actors.evaluations import Work
@@ -23,10 +22,12 @@ from fedsim.config.model import DeadlinesConfig
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, ObjectiveError, ResourceError, RunError
 from fedsim.protocol import Proposal
+from fedsim.record.entries import StepEntry
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.journal import read_journal
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
+from tests.util.bowl import OURS, journal, troubled, undisturbed
 from tests.util.processes import FEDSIM, HERE, Killer, actors, await_end, write_config
 
 ROUNDS = 6
@@ -167,9 +168,11 @@ class TestFailures:
             "method": {"name": "random-search", "initial_points": 1},
         }
         run = fedsim.run(config, out=tmp_path / "run")
-        lines = list(read_journal(run.folder / "seed-0" / "journal.jsonl"))
-        assert [[row[0], row[-1]] for line in lines for row in line["failed"]] == [[1, reason]] * 2
-        assert {row[0] for line in lines for row in line["observations"]} == {0, 2, 3, 4, 5}
+        entries = list(read_journal(run.folder / "seed-0" / "journal.jsonl"))
+        steps = [entry for entry in entries if isinstance(entry, StepEntry)]
+        failed = [(one.agent, one.reason) for step in steps for one in step.failed]
+        assert failed == [(1, reason)] * 2
+        assert {one.agent for step in steps for one in step.observations} == {0, 2, 3, 4, 5}
         timings = (run.folder / "seed-0" / "timings.jsonl").read_text()
         assert timings.count('"kind":"failed"') == 2
 
@@ -329,6 +332,7 @@ def test_tasks_and_hosts_are_killed(
     await_end(actors(os.getpid(), "AgentHost"))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("resources", "words"),

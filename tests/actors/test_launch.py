@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import ray
 
 import fedsim
 from fedsim.errors import ObjectiveError, RunError, UserCodeError
+from tests.util.bowl import OURS, journal, troubled, undisturbed
 from tests.util.processes import (
     PATIENCE,
     actors,
@@ -21,26 +21,6 @@ from tests.util.processes import (
     start_fedsim,
     write_config,
 )
-
-OURS = re.compile(r"[^s]/actors/|/fedsim/|importlib|/ray/")  # all but tests/actors/
-
-
-def journal(folder: Path) -> bytes:
-    """Return a journal after its header, which names the scenario's settings: trouble is one."""
-    _, _, lines = (folder / "seed-0" / "journal.jsonl").read_bytes().partition(b"\n")
-    return lines
-
-
-def undisturbed(config: dict[str, Any], folder: Path) -> bytes:
-    """Return the journal of the same run in one process, without any trouble."""
-    alone = {"backend": "serial", "agents_per_actor": "auto"}
-    fedsim.run({**config, "scenario": {"name": "workloads:Bowl"}, **alone}, out=folder)
-    return journal(folder)
-
-
-def troubled(config: dict[str, Any], trouble: str, **changes: Any) -> dict[str, Any]:
-    scenario = {**config["scenario"], "trouble": trouble, **changes}
-    return {**config, "scenario": scenario, "rounds": 3, "backend": "ray"}
 
 
 @pytest.mark.usefixtures("ray_cluster")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from masked import HORIZON, Masked, MaskedAgent, MaskedSum
 
 import fedsim
 from fedsim.protocol import Payload, Request, Uncharged
@@ -15,6 +14,7 @@ from fedsim.record.entries import ReleaseEntry
 from fedsim.record.journal import read_journal
 from fedsim.rng import Keys
 from fedsim.testing import ConformanceError, check_method
+from tests.actors.masked import HORIZON, Masked, MaskedAgent, MaskedSum
 
 
 def test_it_conforms() -> None:

@@ -50,6 +50,7 @@ finally:
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("resources", ["None", "{'cpus': 1}"], ids=["hosts", "tasks"])
 def test_a_node_is_lost_half_way(tmp_path: Path, resources: str) -> None:

@@ -62,7 +62,7 @@ class TestPlan:
     def test_what_hosts_ask_for_is_there(
         self, agents: int, per_actor: int, jobs: int, cpus: float
     ) -> None:
-        plan = make_plan(agents, per_actor, jobs, cpus, None)  # type: ignore[arg-type]
+        plan = make_plan(agents, per_actor, jobs, cpus, None)
         assert 1 <= plan.hosts <= agents
         assert 1 <= plan.parallel <= jobs
         asked = plan.parallel * plan.hosts * plan.cpus_per_host

@@ -7,6 +7,7 @@ included. Run it with ``python -m tests.benchmarks.agent_round`` on an idle mach
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -119,7 +120,8 @@ class Valley:
 
         def valley(point: Mapping[str, float], rng: np.random.Generator) -> float:
             a, b = point["a"] - 0.3 - 0.01 * agent, point["b"] - 0.6
-            return a * a + b * b + 0.05 * np.sin(20 * a) * np.cos(15 * b) + 0.01 * rng.normal()
+            ripples = 0.05 * math.sin(20 * a) * math.cos(15 * b)
+            return a * a + b * b + ripples + 0.01 * rng.normal()
 
         return valley
 

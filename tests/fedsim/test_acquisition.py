@@ -33,7 +33,9 @@ class Bowl:
     scale: float = 1.0
 
     def values(self, U: Array) -> Array:
-        return self.height - self.scale * np.square(U - np.array(self.centre)).sum(axis=1)
+        return np.asarray(
+            self.height - self.scale * np.square(U - np.array(self.centre)).sum(axis=1)
+        )
 
     def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
         return self.values(U), -2 * self.scale * (U - np.array(self.centre))

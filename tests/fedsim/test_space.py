@@ -1,4 +1,5 @@
 import math
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from fedsim.space import Box, Parameter, Space, uniform_design
 
 UNIT = st.floats(0, 1)
 WIDTH = st.floats(1e-2, 1e3)
+SCALES: list[Literal["linear", "log"]] = ["linear", "log"]
 
 
 @st.composite
 def parameters(draw: st.DrawFn, name: str = "p") -> Parameter:
-    scale = draw(st.sampled_from(["linear", "log"]))
+    scale = draw(st.sampled_from(SCALES))
     lower = draw(st.floats(1e-6, 1e3) if scale == "log" else st.floats(-1e3, 1e3))
     upper = lower * draw(st.floats(1.1, 1e6)) if scale == "log" else lower + draw(WIDTH)
     kind = draw(st.sampled_from(["real", "integer", "levels"]))
@@ -132,6 +134,7 @@ class TestSubregions:
     @pytest.mark.parametrize("levels", [2, 6, 7, 10, 12, 49, 50, 98, 300, 1000])
     def test_every_level_is_in_exactly_one_box(self, levels: int) -> None:
         space = Space((Parameter("x", 0, 1, levels=levels),))
+        assert space.grid is not None
         for count in range(1, 60):
             inside = np.sum([b.contains(space.grid) for b in space.subregions(count)], axis=0)
             assert inside.tolist() == [1] * levels
@@ -230,7 +233,7 @@ class TestRefusals:
             ({"lower": 0.5, "upper": 3.0, "integer": True}, "whole bounds"),
         ],
     )
-    def test_parameters(self, settings: dict, message: str) -> None:
+    def test_parameters(self, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
             Parameter("p", **{"lower": 0.0, "upper": 1.0, **settings})
 
@@ -252,7 +255,7 @@ class TestRefusals:
             ([0.5], r"expected 2 values \(alpha, beta\), got 1"),
         ],
     )
-    def test_points(self, point: object, message: str) -> None:
+    def test_points(self, point: Any, message: str) -> None:
         space = Space((Parameter("alpha", 0, 1), Parameter("beta", 1, 3, integer=True)))
         with pytest.raises(ConfigError, match=message):
             space.to_unit(point)

@@ -16,7 +16,16 @@ from fedsim.methods.random_search import RandomSearch
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
-from fedsim.protocol import Broadcast, Evaluation, Proposal, Release, Reply, Request
+from fedsim.protocol import (
+    Broadcast,
+    Cost,
+    Evaluation,
+    Proposal,
+    Release,
+    Reply,
+    Request,
+    Uncharged,
+)
 from fedsim.scenarios.synthetic import Synthetic
 from fedsim.simulation.in_memory import Bowl
 from fedsim.testing import ConformanceError, check_aggregator, check_method, check_scenario
@@ -60,7 +69,7 @@ class TestScenarios:
 
     def test_a_direction_that_is_none(self) -> None:
         class Broken(Bowl):
-            direction = "up"  # type: ignore[assignment]
+            direction: Any = "up"
 
         with pytest.raises(ConformanceError, match="expected maximize or minimize, got 'up'"):
             check_scenario(Broken())
@@ -190,7 +199,7 @@ class Mean:
         draw = np.random.default_rng() if self.spoil == "unseeded" else rng("noise")
         noise = draw.normal(size=len(vectors) if self.spoil == "counts" else 4)
         shift = self.rounds if self.spoil == "stateful" else 0
-        event = None if self.spoil == "free" else COST
+        event: Cost = Uncharged.NOT_PRIVATE if self.spoil == "free" else COST
         if self.spoil == "data" and not vectors:
             event = replace(COST, sampling_rate=0.0)
         return Release({"v": noise + shift}, self.cost(t) if self.spoil == "drifts" else event)
@@ -217,7 +226,7 @@ class TestAggregators:
     @pytest.mark.parametrize(
         ("spoil", "message"),
         [
-            ("free", "release 0 to cost .* got None"),
+            ("free", "release 0 to cost .* got .*NOT_PRIVATE"),
             ("data", "release 0 to cost .* as announced"),
             ("drifts", "one cost of release 1"),
             ("unseeded", "release 0 to follow from the replies"),

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -289,7 +290,7 @@ class TestDeal:
             ({"minimum": 0}, "scenario.partition.minimum: expected at least 1, got 0"),
         ],
     )
-    def test_refusals(self, settings: dict, message: str) -> None:
+    def test_refusals(self, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
             Partition(**settings)
 
@@ -318,7 +319,7 @@ class TestHalves:
     ) -> None:
         labels = np.array([4, 4, 7, 7])
         whole = (np.array([0, 2]), np.array([1]))
-        bad = tuple(np.array(half, dtype=np.intp) for half in third)
+        bad = (np.array(third[0], dtype=np.intp), np.array(third[1], dtype=np.intp))
         require_two_classes([whole, whole], labels)
         words = f"agent 2: expected samples of two classes to train with .* {got} use fewer agents"
         with pytest.raises(ConfigError, match=words):

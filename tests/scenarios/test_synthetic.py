@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,12 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
-from fedsim.protocol import Scenario
+from fedsim.protocol import Evaluation, Scenario
 from fedsim.scenarios.synthetic import Synthetic, circle_size, circulant_root
 
 
-def mixed(alpha: float, **settings: float) -> Synthetic:
-    return Synthetic(perturbation=None, mixture=alpha, **settings)
+def mixed(alpha: float, seed: int = 0, grid_size: int = 1000) -> Synthetic:
+    return Synthetic(perturbation=None, mixture=alpha, seed=seed, grid_size=grid_size)
+
+
+def noiseless(evaluation: Evaluation) -> float:
+    assert evaluation.noiseless is not None
+    return evaluation.noiseless
 
 
 class TestGaussianProcess:
@@ -92,13 +98,14 @@ class TestObjective:
 
     def test_units_are_the_unit_cubes(self) -> None:
         space = Synthetic().space
+        assert space.grid is not None
         assert all(space.to_point(u) == {"x": u[0]} for u in space.grid)
 
     def test_noise_has_the_stated_variance_and_comes_from_the_generator(self) -> None:
         objective = Synthetic(noise_variance=0.04).objective(0)
         generator = np.random.default_rng(0)
         found = [objective({"x": 0.5}, generator) for _ in range(4000)]
-        noise = np.array([e.y - e.noiseless for e in found])
+        noise = np.array([e.y - noiseless(e) for e in found])
         assert noise.var() == pytest.approx(0.04, rel=4 * math.sqrt(2 / 4000))
         assert abs(noise.mean()) < 4 * 0.2 / math.sqrt(4000)
         assert objective({"x": 0.5}, np.random.default_rng(0)).y == found[0].y
@@ -110,8 +117,9 @@ class TestObjective:
     def test_the_optimum_is_reached_and_never_passed(self) -> None:
         scenario = Synthetic(grid_size=200)
         objective = scenario.objective(4)
+        assert scenario.space.grid is not None
         values = [
-            objective({"x": u}, np.random.default_rng(0)).noiseless
+            noiseless(objective({"x": u}, np.random.default_rng(0)))
             for u in scenario.space.grid[:, 0]
         ]
         assert scenario.optimum(4) == max(values)
@@ -142,6 +150,6 @@ class TestObjective:
         ({"perturbation": None, "mixture": 1.5}, r"scenario.mixture: expected in \[0, 1\]"),
     ],
 )
-def test_refusals(settings: dict, message: str) -> None:
+def test_refusals(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Synthetic(**settings)

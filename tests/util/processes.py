@@ -1,5 +1,6 @@
 """Finding, killing and awaiting the processes of a test's own drivers, and no others."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
+"""The command line, before its arguments."""
 
 FEDSIM = str(Path(sys.executable).with_name("fedsim"))
 HERE = Path(__file__).parents[1] / "actors"
@@ -64,7 +68,7 @@ def await_end(pids: Sequence[int]) -> None:
         time.sleep(0.05)
 
 
-def start_fedsim(*arguments: str, **options: object) -> subprocess.Popen[str]:
+def start_fedsim(*arguments: str, start_new_session: bool = False) -> subprocess.Popen[str]:
     """Start the command line in this folder, where ``workloads`` can be imported."""
     return subprocess.Popen(
         [FEDSIM, *arguments],
@@ -72,8 +76,17 @@ def start_fedsim(*arguments: str, **options: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **options,  # type: ignore[call-overload]
+        start_new_session=start_new_session,
     )
+
+
+def loaded_by(code: str, *arguments: str, folder: Path | None = None) -> set[str]:
+    """Return ``sys.modules`` of a fresh process after it ran some code."""
+    code += "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", code, *arguments]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return set(json.loads(run.stdout.splitlines()[-1]))
 
 
 def write_config(config: Mapping[str, Any], folder: Path) -> str:

@@ -9,10 +9,14 @@ from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
+from fedsim.files import format_yaml
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
+
+UserModule = Callable[[str], str]
+"""The fixture ``user_module``: writes a user's module and returns its name."""
 
 
 def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
@@ -31,6 +35,12 @@ def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
     return {**config, **changes}
 
 
+def write(raw: dict[str, Any], name: str = "run.yaml") -> str:
+    """Write a configuration into the current folder and return the file's name."""
+    Path(name).write_text(format_yaml(raw), "utf-8")
+    return name
+
+
 def make(folder: Path, raw: dict[str, Any]) -> Simulation:
     """Return a simulation whose folder exists."""
     experiment = prepare(raw)
@@ -43,6 +53,11 @@ def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: N
     """Run, or go on with, a simulation in this process; return its journal."""
     run_serial(simulation, build_scenario(simulation.spec), 60.0, notify)
     return RunFolder(simulation.folder).journal.read_bytes()
+
+
+def body(journal: Path) -> bytes:
+    """Return a journal after its header, which tells settings apart even where they do nothing."""
+    return journal.read_bytes().partition(b"\n")[2]
 
 
 def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:

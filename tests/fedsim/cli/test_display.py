@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from fedsim.cli.display import LiveDisplay, closing_table, duration, progress_note
-from fedsim.config.model import Config
+from fedsim.config.model import Config, PrivacyConfig
 from fedsim.config.spec import RunSpec
 from fedsim.jobs import Job
 from fedsim.privacy.events import SubsampledGaussian
@@ -46,7 +46,7 @@ class Clock:
 def job(seed: int = 0, **privacy: Any) -> Job:
     method = {"name": "dp-fts-de"}
     scenario = {"name": "landmine"}
-    config = Config(scenario=scenario, method=method, rounds=60, privacy=privacy)
+    config = Config(scenario=scenario, method=method, rounds=60, privacy=PrivacyConfig(**privacy))
     spec = RunSpec(scenario, method, 60, seed, None, "")
     return Job("dp-fts-de", config, Simulation(spec, Path(f"seed-{seed}")))
 

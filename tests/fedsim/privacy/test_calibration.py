@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fedsim.errors import ConfigError
-from fedsim.privacy.accountants import default_delta
+from fedsim.privacy.accountants import Accountant, default_delta
 from fedsim.privacy.calibration import calibrate, constant_loss, largest_rate, smallest_multiplier
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
@@ -15,6 +15,7 @@ DELTA = default_delta(200)
 PLD, MOMENTS = PldAccountant(), MomentsAccountant()
 
 
+@pytest.mark.slow
 def test_noise_of_the_reference() -> None:
     found = calibrate(4, DELTA, PLD, sampling_rate=0.25, rounds=40)
     assert found.found == "noise_multiplier"
@@ -36,12 +37,13 @@ def test_rounds_of_the_reference() -> None:
     assert found.loss.epsilon <= 4 < constant_loss(0.25, 1, 15, DELTA, PLD).epsilon
 
 
-def test_rate_is_the_largest_that_meets_the_target() -> None:
-    found = calibrate(4, DELTA, PLD, noise_multiplier=1, rounds=8)
+@pytest.mark.parametrize("accountant", [MOMENTS, pytest.param(PLD, marks=pytest.mark.slow)])
+def test_rate_is_the_largest_that_meets_the_target(accountant: Accountant) -> None:
+    found = calibrate(4, DELTA, accountant, noise_multiplier=1, rounds=8)
     assert found.found == "sampling_rate"
-    more = constant_loss(found.sampling_rate * (1 + 1e-4), 1, 8, DELTA, PLD)
+    more = constant_loss(found.sampling_rate * (1 + 1e-4), 1, 8, DELTA, accountant)
     assert found.loss.epsilon <= 4 < more.epsilon
-    assert calibrate(4, DELTA, PLD, noise_multiplier=50, rounds=4).sampling_rate == 1.0
+    assert calibrate(4, DELTA, accountant, noise_multiplier=50, rounds=4).sampling_rate == 1.0
 
 
 @pytest.mark.parametrize(

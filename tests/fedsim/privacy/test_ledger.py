@@ -56,7 +56,7 @@ def test_keys_hold_python_floats(number: Any) -> None:
     ledger = Ledger.from_events([SubsampledGaussian(number(1), number(2), number(3))] * 2)
     assert ledger == Ledger.from_events([SubsampledGaussian(1.0, 2.0, 3.0)] * 2)
     for accounting in ("paper", "exact"):
-        for component in ledger.components(accounting):  # type: ignore[arg-type]
+        for component in ledger.components(accounting):
             assert type(component.sampling_rate) is float
             assert type(component.noise_multiplier) is float
     json.dumps(ledger.counts[0][0].record())

@@ -153,6 +153,7 @@ class TestNewRunFolder:
 
 
 class TestLock:
+    @pytest.mark.heavy
     def test_another_process_is_kept_out_until_the_end(self, tmp_path: Path) -> None:
         code = (
             "import sys; from pathlib import Path; from fedsim.record.runfolder import locked\n"

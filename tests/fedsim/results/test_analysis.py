@@ -52,8 +52,8 @@ def test_simple_regret_is_the_optimums_distance_from_the_best_noiseless_value(ru
     observed = run.observations.query("variant == 'alone' and seed == 2 and round <= 3")
     expected = np.mean(
         [
-            scenario.optimum(agent) - own["noiseless"].max()
-            for agent, own in observed.groupby("agent")
+            scenario.optimum(agent) - observed.loc[observed["agent"] == agent, "noiseless"].max()
+            for agent in range(6)
         ]
     )
     rounds = run.rounds.query("variant == 'alone' and seed == 2").set_index("round")

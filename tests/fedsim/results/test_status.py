@@ -80,6 +80,7 @@ def waiting(here: Path, user_module: Callable[[str], str]) -> Iterator[subproces
         process.kill()
 
 
+@pytest.mark.heavy
 def test_a_run_that_runs_and_is_killed(
     waiting: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,6 +221,7 @@ def test_absent_agents_are_not_among_the_present(here: Path) -> None:
     assert (progress.agents, progress.present, progress.evaluations) == (3, 2, 10)
 
 
+@pytest.mark.heavy
 def test_it_needs_no_pandas() -> None:
     code = "import sys, fedsim.cli.main, fedsim.results.status; assert 'pandas' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -13,7 +13,16 @@ import pytest
 from fedsim.errors import RunError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Broadcast, Cost, PrivacyEvent, Release, Replies, Request, Uncharged
+from fedsim.protocol import (
+    Broadcast,
+    Cost,
+    PrivacyEvent,
+    Release,
+    Replies,
+    Request,
+    State,
+    Uncharged,
+)
 from fedsim.record.entries import AskEntry, Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import open_journal, read_journal
 from fedsim.record.observer import CallFinished, Event, Received
@@ -40,7 +49,7 @@ class Agents:
         self.calls.append((call, list(tasks)))
         answers = []
         for task in tasks:
-            records = task.recorded
+            records = task.recorded or ()
             if call.evaluate and not records:
                 self.fresh += 1
                 y = task.agent + task.step / 10
@@ -80,7 +89,7 @@ class Total:
             self.call(fleet)
         if not self.payload:
             return Release(None)
-        extra = {"snr": np.float32(0.5), "bad": float("nan")}
+        extra: dict[str, Any] = {"snr": np.float32(0.5), "bad": float("nan")}
         value: Any = total + rng("noise").normal()
         return Release({"v": value}, self.charged, extra)
 
@@ -178,9 +187,9 @@ class TestSteps:
             assert not array.flags.writeable
 
     def test_messages_are_numbers(self, bench: Bench) -> None:
-        message: Any = Broadcast({"w": {"not": "numbers"}})
+        words: Any = {"not": "numbers"}
         with pytest.raises(RunError, match="the server's message: w: expected an array of numbers"):
-            bench.fleet().step(0, message)
+            bench.fleet().step(0, Broadcast({"w": words}))
 
 
 class TestReleases:
@@ -323,6 +332,11 @@ class Renewing:
                 fleet.ask(t, Request("new-keys"))
             replies = fleet.ask(t, SHARE)
 
+    def state(self) -> State:
+        return {}
+
+    def restore(self, state: State) -> None: ...
+
 
 class TestKeys:
     """What makes the randomness of replies and releases: each call has its own."""
@@ -425,7 +439,7 @@ class TestTranscript:
     def test_with_one_it_holds_the_release_and_no_reply(self, bench: Bench) -> None:
         """Not even what the aggregator asked for itself, nor the experimenter's numbers."""
         total = Total(COST, COST, again=2)
-        release = bench.fleet(total).step(0, None, then=SHARE, via=total)
+        release: Any = bench.fleet(total).step(0, None, then=SHARE, via=total)
         (received,) = self.received(bench)
         assert received is release
         assert received.experimenter == {}
@@ -440,7 +454,7 @@ class TestReplay:
             received.append(fleet.ask(t, SHARE, to=[1]))
             received.append(fleet.step(t, None, to=[2]))
         return [
-            r.payload["v"].tolist() if isinstance(r, Release) else [x.payload for x in r]
+            [x.payload for x in r] if isinstance(r, tuple) else r.payload["v"].tolist()
             for r in received
         ]
 
@@ -513,6 +527,7 @@ class TestReplay:
 
     def test_a_journal_of_something_else_is_refused(self, bench: Bench) -> None:
         bench.fleet().step(0, None, to=[0])
+        act: Callable[[RecordingFleet], object]
         for act, message in (
             (lambda fleet: fleet.ask(0, SHARE), "a AskEntry of round 0, got a StepEntry of"),
             (lambda fleet: fleet.step(1, None), "a StepEntry of round 1, got a StepEntry of"),

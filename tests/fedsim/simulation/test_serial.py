@@ -92,6 +92,7 @@ def test_two_runs_never_share_a_folder(
     assert not RunFolder(hanging.folder).journal.exists()
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_one_thread_while_it_runs_and_as_before_afterwards(hanging: Simulation) -> None:
     def threads() -> list[int]:
         return [pool["num_threads"] for pool in threadpool_info()]
