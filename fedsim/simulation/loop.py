@@ -93,8 +93,9 @@ def simulate(
         FedsimError: whatever goes wrong; the journal keeps what was recorded.
     """
     spec, folder = simulation.spec, RunFolder(simulation.folder)
-    program = method.server()
-    aggregators = aggregators_of(program)
+    with user_code(f"method {spec.method_name!r}: the server cannot be built"):
+        program = method.server()
+        aggregators = aggregators_of(program)
     checkpoint = folder.load_checkpoint()
     position, history = find_position(folder, checkpoint, scenario.agents)
     with ExitStack() as files:

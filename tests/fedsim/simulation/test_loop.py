@@ -204,12 +204,14 @@ class TestRecord:
 SERVER = """
     class Mine:
         def agent(self, agent): {agent}
-        def server(self): return Server()
+        def server(self): {server}
     class Server:
         def start(self, fleet): {start}
         def round(self, t, fleet): {round}
         def state(self): return {state}
         def restore(self, state): pass
+        @property
+        def aggregators(self): return {aggregators}
 """
 
 
@@ -220,12 +222,15 @@ SERVER = """
         ({"round": "1 / 0"}, "the server failed in round 0: ZeroDivisionError"),
         ({"state": "[1 / 0]"}, "the server failed to tell its state: ZeroDivisionError"),
         ({"agent": "1 / 0"}, "agent 0 cannot be built: ZeroDivisionError"),
+        ({"server": "1 / 0"}, "the server cannot be built: ZeroDivisionError"),
+        ({"aggregators": "1 / 0"}, "the server cannot be built: ZeroDivisionError"),
     ],
 )
 def test_users_programs_that_raise_show_their_own_traceback(
     user_module: Callable[[str], str], here: Path, change: dict[str, str], message: str
 ) -> None:
-    parts = {"agent": "pass", "start": "pass", "round": "pass", "state": "{}", **change}
+    parts = {"agent": "pass", "server": "return Server()", "start": "pass", "round": "pass"}
+    parts |= {"state": "{}", "aggregators": "{}", **change}
     name = user_module(SERVER.format(**parts))
     raw = small()
     raw["method"] = {"name": f"{name}:Mine"}
