@@ -19,6 +19,7 @@ from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Call, Evaluated, Proposed, Task
 from fedsim.simulation.evaluation import LocalEvaluator, call_once
 from fedsim.space import Parameter, Space
+from tests.util.bowl import OURS
 
 SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None, "")
 
@@ -299,7 +300,7 @@ class TestMistakes:
         with pytest.raises(UserCodeError, match="agent 0 failed in round 1") as caught:
             agents.handle(step(), [Task(0, 0)])
         assert f"in {raiser.__name__}" in caught.value.user_traceback
-        assert "fedsim/agents.py" not in caught.value.user_traceback
+        assert not OURS.search(caught.value.user_traceback)
 
     def test_replies_that_raise_show_their_traceback(self) -> None:
         agents = group(Workload(), Puppet(answer=lambda request: fail()))
@@ -350,4 +351,4 @@ class TestEvaluate:
         with pytest.raises(ObjectiveError, match=word) as caught:
             call_once(lambda point, rng: raiser(), {}, rng(0, "x", 0, 0), "here")
         assert f"in {raiser.__name__}" in caught.value.user_traceback
-        assert "fedsim/objective.py" not in caught.value.user_traceback
+        assert not OURS.search(caught.value.user_traceback)
