@@ -21,6 +21,7 @@ GROUND = (
     "payloads",
     "resources",
     "imports",
+    "refinement",
     "acquisition",
     "files",
 )
