@@ -37,8 +37,9 @@ _LOG_LENGTH_SCALES = (math.log(LENGTH_SCALE_BOUNDS[0]), math.log(LENGTH_SCALE_BO
 _LOG_NOISE_RATIOS = (math.log(NOISE_RATIO_BOUNDS[0]), math.log(NOISE_RATIO_BOUNDS[1]))
 _START_LENGTH_SCALES = (0.08, 0.4)
 _START_NOISE_RATIOS = (1e-3, 1e-1)
-# Stop where a step gains less than about 1e-4 of the likelihood's logarithm: hyper-parameters
-# are then far more exact than tens of observations determine them.
+# Stop where a step gains less than about 1e-4 in the likelihood's logarithm (or 1e-4 of the whole
+# gain, if that is above 1): hyper-parameters are then far more exact than tens of observations
+# determine them.
 _FACTR = 5e11
 _PGTOL = 1e-2
 
@@ -101,17 +102,23 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
     """
     differences = squared_differences(inputs, ard)
 
-    def objective(theta: Array) -> tuple[float, Array]:
-        return negative_log_likelihood(theta, family, differences, residuals)
+    def objective(theta: Array, best: float = 0.0) -> tuple[float, Array]:
+        value, gradient = negative_log_likelihood(theta, family, differences, residuals)
+        return value - best, gradient
 
     count = len(differences)
     starts = [
         np.log([scale] * count + [ratio])
         for scale, ratio in itertools.product(_START_LENGTH_SCALES, _START_NOISE_RATIOS)
     ]
-    start = min(starts, key=lambda theta: objective(theta)[0])
+    values = [objective(theta)[0] for theta in starts]
+    best = min(values)
+    start = starts[values.index(best)]
     bounds = [_LOG_LENGTH_SCALES] * count + [_LOG_NOISE_RATIOS]
-    theta, _, _ = fmin_l_bfgs_b(objective, start, bounds=bounds, factr=_FACTR, pgtol=_PGTOL)
+    # Relative to the start: L-BFGS-B's tolerance would grow with the logarithm of the outputs' scale.
+    theta, _, _ = fmin_l_bfgs_b(
+        objective, start, args=(best,), bounds=bounds, factr=_FACTR, pgtol=_PGTOL
+    )
     kernel, eta = _decode(theta, family)
     posterior = condition(kernel, eta, inputs, residuals)
     variance = float(residuals @ posterior.weights) / len(residuals)

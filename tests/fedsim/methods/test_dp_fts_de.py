@@ -99,19 +99,28 @@ def test_the_servers_maximiser_on_a_grid_is_exact() -> None:
     assert np.array_equal(federated.maximiser(vectors, Keys(0, 4, 1)), expected)
 
 
-def test_the_servers_maximiser_is_no_worse_than_many_points_and_the_same_for_all() -> None:
-    federated = work(SQUARE, 4)
+def test_the_servers_maximiser_is_the_same_for_all() -> None:
     vectors = np.random.default_rng(1).standard_normal((4, 30))
-    found = federated.maximiser(vectors, Keys(0, 4, 1))
+    found = work(SQUARE, 4).maximiser(vectors, Keys(0, 4, 1))
     assert np.array_equal(found, work(SQUARE, 4).maximiser(vectors.copy(), Keys(0, 7, 1)))
+
+
+def test_the_servers_maximiser_is_no_worse_than_many_points() -> None:
+    # Statistical: of 150 draws 2 missed by more than 0.02 of the spread; were the share 4 %, three
+    # of 20 would miss it in one of 23 tests, four in one of 137.
+    federated = work(SQUARE, 4)
+    others = np.random.default_rng(2).random((20_000, 2))
 
     def value(U: Array) -> Array:
         region = (U[:, 0] >= 0.5) * 2 + (U[:, 1] >= 0.5)
         return np.asarray((federated.features.matrix(U) @ vectors.T)[np.arange(len(U)), region])
 
-    others = value(np.random.default_rng(2).random((20_000, 2)))
-    spread = np.ptp(others)
-    assert value(found[None])[0] > others.max() - 0.02 * spread
+    good = 0
+    for seed in range(20):
+        vectors = np.random.default_rng(seed).standard_normal((4, 30))
+        found, many = federated.maximiser(vectors, Keys(0, 4, 1)), value(others)
+        good += bool(value(found[None])[0] > many.max() - 0.02 * np.ptp(many))
+    assert good >= 17
 
 
 def test_a_samples_norm_is_prior_noise_and_a_means_is_small() -> None:

@@ -197,11 +197,16 @@ def test_fixed_hyperparameters_before_the_first_fit_and_without_fits() -> None:
 
 @pytest.mark.parametrize("mean", ["zero", "observed"])
 def test_beta_zero_proposes_the_posterior_means_maximiser(mean: Any) -> None:
+    # Statistical: the posterior mean's own maximum is near the peak. Over 150 histories the median
+    # distance was 0.007 (mean zero), and of every ten, in order, at most 0.014.
     settings = LocalModelSettings(beta=0.0, mean=mean, fit_every=0, noise_variance=1e-4)
-    model = LocalModel(settings, SharedWork(PLANE))
-    U = np.random.default_rng(2).random((60, 2))
-    model.observe([Observation(0, i, u, 3.0 + peak(u), "") for i, u in enumerate(U)])
-    np.testing.assert_allclose(model.propose(Keys(0, 0, 1)), [0.7, 0.7], atol=0.02)
+    distances = []
+    for seed in range(10):
+        model = LocalModel(settings, SharedWork(PLANE))
+        U = np.random.default_rng(seed).random((60, 2))
+        model.observe([Observation(0, i, u, 3.0 + peak(u), "") for i, u in enumerate(U)])
+        distances.append(np.abs(model.propose(Keys(0, 0, 1)) - 0.7).max())
+    assert np.median(distances) < 0.025
 
 
 def test_model_without_history_samples_its_prior() -> None:

@@ -125,18 +125,20 @@ def test_likelihood_and_its_gradient(family: Family, theta: list[float]) -> None
 
 
 def test_fit_recovers_hyperparameters() -> None:
-    # Over 30 draws of 80 points the fitted length scale had a standard deviation of about 10 %.
-    rng = np.random.default_rng(3)
-    X = rng.random((80, 2))
-    kernel = Kernel("squared_exponential", (0.25,), 4.0)
-    covariance = kernel.matrix(X, X) + 0.01 * np.eye(80)
-    y = np.linalg.cholesky(covariance) @ rng.standard_normal(80)
-    read_only(X, y)
-    fitted = fit("squared_exponential", False, X, y)
-    assert fitted.kernel.length_scales[0] == pytest.approx(0.25, rel=0.3)
-    assert fitted.kernel.variance == pytest.approx(4.0, rel=0.6)
-    assert fitted.noise_variance == pytest.approx(0.01, rel=0.6)
-    assert fit("squared_exponential", False, X, y) == fitted
+    # Statistical: over 300 draws the logarithms had standard deviations of 0.08, 0.42 and 0.22, so
+    # that medians of 15 have about 0.03, 0.14 and 0.07: the tolerances are four of these.
+    kernel, logarithms = Kernel("squared_exponential", (0.25,), 4.0), []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        X = rng.random((80, 2))
+        covariance = kernel.matrix(X, X) + 0.01 * np.eye(80)
+        y = np.linalg.cholesky(covariance) @ rng.standard_normal(80)
+        read_only(X, y)
+        fitted = fit("squared_exponential", False, X, y)
+        assert fit("squared_exponential", False, X, y) == fitted
+        found = (*fitted.kernel.length_scales, fitted.kernel.variance, fitted.noise_variance)
+        logarithms.append(np.log(np.array(found) / [0.25, 4.0, 0.01]))
+    assert (np.abs(np.median(logarithms, axis=0)) < [0.12, 0.56, 0.28]).all()
 
 
 def test_fit_is_at_least_as_likely_as_a_wide_search() -> None:
@@ -156,14 +158,17 @@ def test_fit_is_at_least_as_likely_as_a_wide_search() -> None:
     assert found <= best + 0.01
 
 
-def test_fit_follows_the_outputs_scale() -> None:
-    rng = np.random.default_rng(5)
-    X = rng.random((20, 2))
-    r = np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(20)
-    one, large = fit("matern52", True, X, r), fit("matern52", True, X, 1024.0 * r)
-    np.testing.assert_allclose(large.kernel.length_scales, one.kernel.length_scales, rtol=1e-3)
-    assert large.kernel.variance == pytest.approx(1024.0**2 * one.kernel.variance, rel=1e-2)
-    assert large.noise_variance == pytest.approx(1024.0**2 * one.noise_variance, rel=1e-2)
+@pytest.mark.parametrize("scale", [2.0**-20, 1024.0])
+def test_fit_follows_the_outputs_scale(scale: float) -> None:
+    # Exact up to rounding, for every seed: the search takes the same steps at any scale.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.random((20, 2))
+        r = np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(20)
+        one, scaled = fit("matern52", True, X, r), fit("matern52", True, X, scale * r)
+        np.testing.assert_allclose(scaled.kernel.length_scales, one.kernel.length_scales, rtol=1e-5)
+        assert scaled.kernel.variance == pytest.approx(scale**2 * one.kernel.variance, rel=1e-5)
+        assert scaled.noise_variance == pytest.approx(scale**2 * one.noise_variance, rel=1e-5)
 
 
 def test_fit_of_noiseless_data_stays_in_bounds() -> None:
