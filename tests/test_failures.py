@@ -171,7 +171,7 @@ class TestMistakes:
         Path("there").mkdir()
         got = fedsim("run", write(small()), "--out", "there")
         assert (got.code, list(Path("there").iterdir())) == (2, [])
-        assert "--out: there exists already; choose a new folder, or `fedsim resume th" in got.err
+        assert "--out: there already exists; choose a new folder, or `fedsim resume th" in got.err
 
     def test_a_folder_that_cannot_be_written(self, fedsim: Callable[..., Outcome]) -> None:
         Path("runs").write_text("a file is in the way")
