@@ -217,7 +217,7 @@ SERVER = """
     [
         ({"start": "1 / 0"}, "the server failed to start: ZeroDivisionError"),
         ({"round": "1 / 0"}, "the server failed in round 0: ZeroDivisionError"),
-        ({"state": "[1 / 0]"}, "the server failed to tell its state: ZeroDivisionError"),
+        ({"state": "[1 / 0]"}, "the server failed to return its state: ZeroDivisionError"),
         ({"agent": "1 / 0"}, "agent 0 cannot be built: ZeroDivisionError"),
     ],
 )
