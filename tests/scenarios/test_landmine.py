@@ -345,7 +345,7 @@ class TestRefusals:
         path.write_bytes(content)
         text = said("run", "landmine", "--backend", "serial", "--data", str(tiny))
         assert f"{path}: expected" in text
-        assert "it is damaged or of another version; remove it and get it anew" in text
+        assert "it is damaged or another version; remove it and get it again" in text
         assert not Path("runs").exists()
 
 

@@ -173,7 +173,7 @@ class TestDownload:
         assert refused(f"{address}/hang", path, timeout=0.2) == "no answer within 0.2 s"
 
     def test_a_server_that_drips(self, address: str, path: Path) -> None:
-        assert refused(f"{address}/drip", path, deadline=0.2) == "was not here after 0.2 s"
+        assert refused(f"{address}/drip", path, deadline=0.2) == "did not finish within 0.2 s"
 
     def test_a_server_that_accepts_but_says_nothing(self, path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -308,7 +308,7 @@ class TestFetch:
         code, _, err = fetch()
         assert code == 2
         assert "ready.npz: expected 5 bytes" in err
-        assert "remove it and get it anew" in err
+        assert "remove it and get it again" in err
         assert Server.agents == []
 
     def test_a_wrong_file(self, fetch: Fetch, path: Path) -> None:
