@@ -134,7 +134,7 @@ class TestMistakes:
         ("content", "message"),
         [
             (b"a: [", "not valid YAML"),
-            (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' stands here twice"),
+            (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' appears twice"),
             (b"- 1", "expected a mapping of keys, got list"),
             (b"\x80\x81", "not a text file in UTF-8"),
             (b"", "is empty; `fedsim init NAME` writes one"),
@@ -306,7 +306,7 @@ class TestKilled:
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=180)
         assert process.returncode == 130
-        assert "stopped by Ctrl-C; go on with: fedsim resume 'my run'" in " ".join(err.split())
+        assert "stopped by Ctrl-C; continue with: fedsim resume 'my run'" in " ".join(err.split())
         assert "Traceback" not in err
         assert lines_of("my run/seed-0")
         assert status("my run") == "interrupted"

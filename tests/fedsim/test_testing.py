@@ -154,12 +154,12 @@ class TestMethods:
         [
             ("nothing", "expected at least one proposal, got none"),
             ("nan", "expected proposals of 2 finite unit coordinates"),
-            ("forgets", "made anew from history and state, got .*agent 0"),
-            ("prepares", "made anew from history and state, got .*agent 0"),
+            ("forgets", "rebuilt from history and state, got .*agent 0"),
+            ("prepares", "rebuilt from history and state, got .*agent 0"),
             ("stumbles", "agent 0 failed in round 1: AssertionError"),
-            ("unseeded", "made anew from history and state, got .*agent 0"),
+            ("unseeded", "rebuilt from history and state, got .*agent 0"),
             ("writes", "read-only"),
-            ("stateless", "made anew from history and state, got .*message"),
+            ("stateless", "rebuilt from history and state, got .*message"),
             ("idle", "the server to let agents take steps, got none"),
         ],
     )

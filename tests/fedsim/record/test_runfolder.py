@@ -181,7 +181,7 @@ class TestLock:
 class TestYaml:
     def test_a_repeated_key_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "f").write_text("a: 1\nb: {c: 1, c: 2}\n")
-        with pytest.raises(RunFolderError, match=r"the key 'c' stands here twice(.|\n)*line 2"):
+        with pytest.raises(RunFolderError, match=r"the key 'c' appears twice(.|\n)*line 2"):
             read_yaml(tmp_path / "f")
 
     def test_numbers_are_numbers(self) -> None:
