@@ -194,7 +194,7 @@ class TestOthers:
         fedsim("init", name)
         text = Path(f"{name}.yaml").read_text("utf-8")
         assert parse_yaml(text)["scenario"]["name"] in SCENARIOS
-        assert "exists already" in fedsim("init", name, code=2)[1]
+        assert "already exists" in fedsim("init", name, code=2)[1]
         assert Path(f"{name}.yaml").read_text("utf-8") == text
 
     def test_init_of_an_unknown_name(self, fedsim: Command) -> None:
@@ -264,7 +264,7 @@ class TestEvaluate:
         ]
         assert values[0] == values[1]
         assert len(set(values)) == 3
-        assert "does not tell noiseless values" in fedsim(
+        assert "does not return noiseless values" in fedsim(
             *self.SVM, "--point", "[1, 0.1]", "--noiseless", code=2
         )[1].replace("\n", " ")
 

@@ -385,7 +385,7 @@ class TestNewcomers:
         fedsim("run", write(users_config(user_module, "raise KeyError('x')")))
         shown = fedsim("show", "runs/small-1").out
         assert "failed, 1 of" in " ".join(shown.split())
-        assert "go on with: fedsim resume runs/small-1" in shown
+        assert "continue with: fedsim resume runs/small-1" in shown
 
     def test_the_version(self, fedsim: Callable[..., Outcome]) -> None:
         assert fedsim("--version").out.strip() == metadata.version("fedsim")

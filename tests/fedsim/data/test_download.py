@@ -264,7 +264,7 @@ class TestFetch:
     def test_into_a_folder_that_is_not_there_yet(self, fetch: Fetch, path: Path) -> None:
         code, out, err = fetch()
         assert (code, path.read_bytes()) == (0, CONTENT)
-        assert out == f"toy is there now, its checksum verified: {path}\n"
+        assert out == f"toy downloaded and checksum verified: {path}\n"
         (line,) = err.splitlines()  # no bar: this is not a terminal
         assert line.startswith("downloading http://127.0.0.1:")
         assert line.endswith("/good (256.0 kB)")
@@ -274,7 +274,7 @@ class TestFetch:
         code, out, err = fetch()
         assert code == 0
         assert "256.0/256.0 kB" in err
-        assert out.startswith("toy is there now")
+        assert out.startswith("toy downloaded and checksum verified")
 
     @pytest.mark.parametrize("variable", ["FEDSIM_DATA", "XDG_CACHE_HOME"])
     def test_into_the_default_folder(
@@ -292,7 +292,7 @@ class TestFetch:
         path.parent.mkdir(parents=True)
         (path.parent / name).write_bytes(content)
         code, out, err = fetch("unheard-of")
-        assert (code, out, err) == (0, f"toy is there already: {path.parent / name}\n", "")
+        assert (code, out, err) == (0, f"toy already exists: {path.parent / name}\n", "")
         assert Server.agents == []
 
     def test_a_damaged_file_is_replaced(self, fetch: Fetch, path: Path) -> None:
