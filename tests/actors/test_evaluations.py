@@ -189,7 +189,7 @@ class TestFailures:
         assert b'"failed":[[1,' in journal(tmp_path / "run")
 
     def test_no_node_has_that_much(self, tasks: dict[str, Any], tmp_path: Path) -> None:
-        words = r"needs 1 CPU, 8 GPUs on one node, and none has that \(.*: 1 CPU, [\d.e+]+ MB\)"
+        words = r"needs 1 CPU, 8 GPUs on one node, but no node has that \(.*: 1 CPU, [\d.e+]+ MB\)"
         with pytest.raises(ResourceError, match=words) as raised:
             fedsim.run({**tasks, "resources": {"gpus": 8}}, out=tmp_path / "run")
         assert raised.value.exit_code == 4
@@ -223,7 +223,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     now = time.monotonic()
     evaluator._check_silence(now - 39.0, pending)  # 2 tries of 5 + 10 seconds, and a start
     evaluator._check_silence(now - 41.0, {})
-    words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, free are .* of 1 CPU"
+    words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, available: .* of 1 CPU"
     with pytest.raises(ResourceError, match=words):
         evaluator._check_silence(now - 41.0, pending)
 
