@@ -336,7 +336,7 @@ class TestProcess:
         return {**os.environ, **changes}
 
     def test_without_unicode_and_without_assertions(self, here: Path) -> None:
-        """A locale that knows no Greek, `python -O`, and a file with Greek in it."""
+        """A locale without Greek letters, `python -O`, and a file with Greek in it."""
         raw = small("dp-fts-de", name="β", variants={"ε = 1": {}})
         write(raw)
         command = [sys.executable, "-O", *COMMAND[1:], "run", "run.yaml"]

@@ -1,4 +1,4 @@
-"""What goes wrong, as a user meets it: the message, the exit code, and nothing recorded lost."""
+"""Failures as a user sees them: the message, the exit code, and nothing recorded is lost."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def uninterrupted() -> str:
 
 
 def resumed(folder: str = "runs/small-1") -> str:
-    """Return the journal's digest of a run that goes on after the trouble is mended."""
+    """Return the digest of the journal of a run that is resumed after the fault is fixed."""
     (summary,) = api.resume(folder).summaries()
     assert summary["status"] == "done"
     return str(summary["journal_sha256"])
@@ -274,7 +274,7 @@ class TestDisk:
     def test_a_file_that_cannot_be_written(
         self, fedsim: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        """Not blamed on the method, and mended by making it writable."""
+        """Not blamed on the method, and fixed by making it writable."""
         write(small())
         expected = uninterrupted()
         folder = Path("blocked/seed-0")
@@ -327,7 +327,7 @@ class TestKilled:
 
 
 class TestNewcomers:
-    """What a first-time user ran into."""
+    """Mistakes that a first-time user made."""
 
     def test_other_settings_are_not_mixed_into_a_run(self, fedsim: Callable[..., Outcome]) -> None:
         fedsim("run", write(small()))

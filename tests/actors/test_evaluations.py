@@ -1,4 +1,4 @@
-"""Evaluations as Ray tasks: the same results as inside the hosts, whatever is killed."""
+"""Evaluations as Ray tasks: the same results as inside the hosts, after any kill."""
 
 import json
 import os
@@ -211,7 +211,7 @@ class TestFailures:
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_silence_ends_in_numbers(tmp_path: Path) -> None:
-    """Tasks that found no room, or never come back, are not awaited for ever."""
+    """Waiting for tasks that cannot start, or never return, has a deadline."""
     deadlines = DeadlinesConfig(evaluation=5.0, start=10.0)
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "", retries=1)
     log = EvaluationLog(tmp_path / "log", "run")
@@ -241,7 +241,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
 def test_what_a_lost_task_means(
     error: RayError, attempts: int, follows: type[RunError] | None
 ) -> None:
-    """Only a process that dies again and again is its objective's fault."""
+    """Only a process that dies repeatedly counts as its objective's fault."""
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "")
     work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
     one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
@@ -254,7 +254,7 @@ def test_what_a_lost_task_means(
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_path: Path) -> None:
-    """A run that stops in the middle of a step goes on after its last evaluation."""
+    """A run that stops in the middle of a step resumes after its last evaluation."""
     diary = tmp_path / "diary"
     broken = troubled(tasks, "raise", marker=str(tmp_path / "marker"), diary=str(diary))
     broken["rounds"] = 1
@@ -263,7 +263,7 @@ def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_pa
     kept = (tmp_path / "run" / "seed-0" / "state" / "evaluations.jsonl").read_text()
     done = kept.count('evaluation"')
     assert done >= 1
-    await_end(actors(os.getpid(), "evaluate_point"))  # what was under way is written down
+    await_end(actors(os.getpid(), "evaluate_point"))  # running evaluations have been written
     before = diary.read_text().count("evaluate")
     fedsim.resume(tmp_path / "run")
     again = diary.read_text().count("evaluate") - before
@@ -279,7 +279,7 @@ def test_errors_survive_pickling() -> None:
 
 
 class TaskKiller(threading.Thread):
-    """Kills an evaluation's process now and then, until it is told to end.
+    """Kills an evaluation's process now and then, until it is stopped.
 
     Attributes:
         kills: how many it killed.
@@ -341,7 +341,7 @@ def test_tasks_and_hosts_are_killed(
 def test_an_objective_that_fills_the_memory(
     bowl: dict[str, Any], tmp_path: Path, resources: str, words: str
 ) -> None:
-    """Ray's monitor kills it long before the machine is full: here, 4 GB above the present use."""
+    """Ray's monitor kills it before memory is full: here, at 4 GB above the current use."""
     meminfo = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     total, available = (float(meminfo[key].split()[0]) for key in ("MemTotal", "MemAvailable"))
     threshold = 1.0 - available / total + 4e6 / total

@@ -26,7 +26,7 @@ OURS = re.compile(r"[^s]/actors/|/fedsim/|importlib|/ray/")  # all but tests/act
 
 
 def journal(folder: Path) -> bytes:
-    """Return a journal after its header, which names the scenario's settings: trouble is one."""
+    """Return a journal without its header, which depends on the scenario's setting ``trouble``."""
     _, _, lines = (folder / "seed-0" / "journal.jsonl").read_bytes().partition(b"\n")
     return lines
 

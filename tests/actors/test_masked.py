@@ -1,4 +1,4 @@
-"""The toy of secure summation keeps to the protocol; in one process, too."""
+"""The toy of secure summation follows the protocol, also in one process."""
 
 from __future__ import annotations
 

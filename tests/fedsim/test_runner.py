@@ -20,7 +20,7 @@ from tests.util.small import small
 
 
 class Heard(Quiet):
-    """A listener that remembers, and stops the run where it is told to."""
+    """A listener that records events, and stops the run where the test wants."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.events: list[Any] = []

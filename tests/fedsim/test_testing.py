@@ -1,4 +1,4 @@
-"""The conformance suite accepts what is right and says what is wrong."""
+"""The conformance suite accepts correct classes and reports what is wrong with others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestScenarios:
 
 @dataclass
 class Agent:
-    """A good agent of a bad method, to be spoilt: proposes near its best point so far."""
+    """A good agent with optional faults (``spoil``): proposes near its best point so far."""
 
     spoil: str
 
@@ -106,7 +106,7 @@ class Agent:
 
 
 class Server(SilentServer):
-    """Sends a count of rounds; spoilt, it forgets to tell its state, or does nothing."""
+    """Sends a count of rounds; with a fault, it does not return its state, or does nothing."""
 
     def __init__(self, spoil: str) -> None:
         self.spoil, self.count = spoil, 0.0
@@ -174,7 +174,7 @@ class TestMethods:
 
 @dataclass
 class Mean:
-    """An aggregator to be spoilt."""
+    """An aggregator with optional faults."""
 
     spoil: str = ""
     rounds: int = 0

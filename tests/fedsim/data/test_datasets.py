@@ -1,4 +1,4 @@
-"""The catalogue is right, and a set is found only where it is whole."""
+"""The catalogue is right, and a set is found only if it is intact."""
 
 from __future__ import annotations
 

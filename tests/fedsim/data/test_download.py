@@ -1,4 +1,4 @@
-"""Downloads, against a server on this machine that does everything a server may do wrong."""
+"""Downloads from a local server that fails in every way a server can."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedsim.errors import DiskError, DownloadError, RunFolderError
 
 CONTENT = bytes(range(256)) * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-PATIENT = 20.0  # seconds to wait for what should come at once
+PATIENT = 20.0  # seconds to wait for an immediate answer
 
 
 class Server(BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ class Server(BaseHTTPRequestHandler):
     agents: list[str]
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def do_GET(self) -> None:
         self.agents.append(self.headers["User-Agent"])
@@ -122,7 +122,7 @@ def toy_file(url: str) -> DataFile:
 
 
 def refused(url: str, path: Path, *, timeout: float = PATIENT, deadline: float = PATIENT) -> str:
-    """Download what shall fail, and return what is said, without the address and the advice."""
+    """Download a file that must fail; return the message without address and advice."""
     with pytest.raises(DownloadError) as caught:
         download(toy_file(url), path, lambda _: None, timeout=timeout, deadline=deadline)
     assert caught.value.exit_code == 3

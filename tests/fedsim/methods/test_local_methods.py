@@ -120,7 +120,7 @@ def test_what_was_prepared_is_proposed_once(space: Space, monkeypatch: Any) -> N
             local_model, name, lambda *given, f=original: (samples.append(1), f(*given))[1]
         )
     agent: Any = method.agent(3)
-    agent.prepare(0, Keys(0, 3, 0))  # nothing of the initial design
+    agent.prepare(0, Keys(0, 3, 0))  # the initial design needs no preparation
     assert not samples
     agent.observe(plain[:4])
     agent.prepare(1, Keys(0, 3, 1))

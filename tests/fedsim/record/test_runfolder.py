@@ -167,7 +167,7 @@ class TestLock:
                 locked(tmp_path, 0),
             ):
                 pass
-            holder.kill()  # not a word of farewell: the lock goes all the same
+            holder.kill()  # without cleaning up: the lock is released all the same
             holder.wait()
             with locked(tmp_path, 5):
                 pass

@@ -1,4 +1,4 @@
-"""Where unfinished runs stand, as told by their folders."""
+"""The status of unfinished runs, read from their folders."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
         with journal.open("ab") as file:
             file.write(line)
         rounds.append(reader.read().progress.round)
-        # What was read before is not looked at again, whatever happens to it.
+        # Lines that were read are not read again, even if they change.
         journal.write_bytes(lines[0] + b"x" * (journal.stat().st_size - len(lines[0])))
     assert rounds == [-1, 0, 0, 1, 1, 2, 2, 3]
     journal.write_bytes(b"".join(lines))

@@ -1,4 +1,4 @@
-"""A run that was killed anywhere goes on to the same journal, byte for byte."""
+"""A run that was killed anywhere resumes to the same journal, byte for byte."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class TestRecord:
         assert 0 < server < agents
 
     def test_the_transcript_holds_what_the_server_received(self, tmp_path: Path) -> None:
-        """Releases only, where an aggregator stands in between: no reply, no value, no roster."""
+        """Only releases, if there is an aggregator: no reply, no value, no roster."""
         simulation = make(tmp_path / "seed-0", small("dp-fts-de"), transcript=True)
         run(simulation)
         text = RunFolder(simulation.folder).transcript.read_text()
