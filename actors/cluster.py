@@ -1,4 +1,4 @@
-"""Connecting to Ray: a private local cluster, an existing one, or the caller's own connection."""
+"""Connects to Ray: a private local cluster, an existing one, or the caller's own connection."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from fedsim.errors import ResourceError
 
 @contextmanager
 def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None]:
-    """Connect to a cluster, or start a private one; leave everything as it was found.
+    """Connect to a cluster, or start a private one; restore the previous state at the end.
 
     Args:
-        address: of an existing cluster, or None.
-        workers: the processes that a private cluster is going to hold.
+        address: the address of an existing cluster, or None.
+        workers: the number of processes that a private cluster will have.
         deadline: seconds to wait for an answer from each step.
 
     Raises:
         ResourceError: if it cannot be reached or started, or its nodes lack this fedsim.
     """
-    if ray.is_initialized():  # the caller's own connection: use it, leave it
+    if ray.is_initialized():  # the caller's own connection: use it, keep it open
         _check_nodes(deadline)
         yield
         return
@@ -54,7 +54,7 @@ def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None
 
 @contextmanager
 def _ctrl_c_ignored() -> Iterator[None]:
-    """Let impatient users not break Ray's shutdown, which then crashes."""
+    """Ignore Ctrl-C while Ray shuts down: the shutdown would crash."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -68,17 +68,17 @@ def _ctrl_c_ignored() -> Iterator[None]:
 def _start(workers: int) -> None:
     try:
         ray.init(
-            address="local",  # never some cluster that happens to run on this machine
+            address="local",  # never another cluster that runs on this machine
             include_dashboard=False,
             log_to_driver=False,
-            # Above ERROR: what went wrong, fedsim tells itself.
+            # Above ERROR: fedsim reports errors itself.
             logging_level=logging.CRITICAL,
             _system_config={
                 # Ray warns on the user's terminal when it starts more processes than it expects,
                 "worker_maximum_startup_concurrency": workers,
                 # and between two rounds it would end the processes that evaluate.
                 "num_workers_soft_limit": workers,
-                # Nobody reads this cluster's metrics and task events, which cost every process.
+                # Metrics and task events are unused here, and cost every process time.
                 "enable_metrics_collection": False,
                 "task_events_report_interval_ms": 0,
             },
@@ -99,7 +99,7 @@ def _probe(address: str, deadline: float) -> None:
     """Refuse an address where nothing listens; Ray itself would try for two minutes.
 
     Raises:
-        ResourceError: if it is not ``auto`` or HOST:PORT, or nobody answers there.
+        ResourceError: if it is not ``auto`` or HOST:PORT, or does not answer.
     """
     if address == "auto":
         return  # Ray looks for a cluster that runs on this machine
@@ -113,17 +113,17 @@ def _probe(address: str, deadline: float) -> None:
         socket.create_connection((host.strip("[]"), int(port)), min(deadline, 10.0)).close()
     except (OSError, OverflowError) as error:
         raise ResourceError(
-            f"the Ray cluster at {address} cannot be reached: {error}; `ray status` on its head "
-            "node shows whether it runs"
+            f"the Ray cluster at {address} cannot be reached: {error}; check with `ray status` on "
+            "its head node that it is running"
         ) from None
 
 
 @contextmanager
 def terminal_and_signals_kept() -> Iterator[None]:
-    """Undo what ``ray.init`` does to this process besides connecting it.
+    """Undo the side effects of ``ray.init`` on this process.
 
-    It replaces the handler of SIGTERM, and it moves the process into a group of its own, where
-    the terminal's Ctrl-C no longer reaches it if something else (make, a script) started it.
+    It replaces the SIGTERM handler and moves the process into its own group, where the terminal's
+    Ctrl-C no longer reaches it if something else (make, a script) started it.
     """
     handler, group = signal.getsignal(signal.SIGTERM), os.getpgrp()
     try:
@@ -137,9 +137,9 @@ def terminal_and_signals_kept() -> Iterator[None]:
 
 
 def installed_here() -> str:
-    """Return the version of fedsim that this process imports, and what its sources hash to.
+    """Return the version of fedsim that this process imports, and a hash of its sources.
 
-    The names that are hashed are the modules', however the folders are laid out.
+    Files are hashed under their import path, so the hash does not depend on the folder layout.
     """
     sources: dict[str, bytes] = {}
     for package in ("fedsim", "fedsim.actors", "fedsim.scenarios", "fedsim.dashboards"):
@@ -157,10 +157,10 @@ def installed_here() -> str:
 
 
 def _check_nodes(deadline: float) -> None:
-    """Check that every node has this very fedsim.
+    """Check that every node has exactly this fedsim.
 
     Raises:
-        ResourceError: naming the node that has not, or does not answer.
+        ResourceError: if a node has another fedsim or none, or does not answer; names the node.
     """
     here, start = installed_here(), time.monotonic()
 
@@ -171,7 +171,7 @@ def _check_nodes(deadline: float) -> None:
 
             return installed_here()
         except (ImportError, PackageNotFoundError) as error:
-            return f"is not there ({error})"
+            return f"is not installed ({error})"
 
     asked = []
     for node in ray.nodes():

@@ -1,8 +1,8 @@
 """Evaluations as Ray tasks: for objectives that declare what they need.
 
-An agent's objective is built once, on the driver's node, where the data are, and travels to the
-tasks by object reference. A task calls it, under the evaluation's deadline, wherever there is room.
-A task that the system killed is sent again with the same key, so that its result is the same.
+An agent's objective is built once, on the driver's node, where the data are, and sent to the tasks
+by object reference. A task calls it, with the evaluation's deadline, on any node with free
+resources. A task that the system killed is sent again with the same key, so its result is the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fedsim.simulation.evaluation import call_with_retries
 from fedsim.space import Value
 
 GRACE_SECONDS = 10.0
-"""How long after its deadline an evaluation that cannot be interrupted is left alive."""
+"""How long an evaluation that cannot be interrupted may run past its deadline."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Work:
 
     Attributes:
         spec: the run.
-        agent: whose objective.
+        agent: the objective's agent.
         t: the round.
         step: the agent's own count of steps.
         index: position among the step's proposals.
-        point: where, in the user's units.
+        point: the point, in the user's units.
         deadline: seconds that one try may take.
-        patience: seconds to wait for the objective itself.
+        patience: seconds to wait for the objective to arrive.
     """
 
     spec: RunSpec
@@ -64,7 +64,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Result:
-    """What comes back from a task.
+    """A task's result.
 
     Attributes:
         value: the evaluation, or None if it failed.
@@ -78,10 +78,10 @@ class Result:
 
 
 class _Overdue(BaseException):
-    """Interrupts an objective at its deadline; no ``except Exception`` stops it.
+    """Interrupts an objective at its deadline; not caught by ``except Exception``.
 
     Args:
-        stack: where the objective was.
+        stack: the objective's stack.
     """
 
     def __init__(self, stack: str) -> None:
@@ -91,10 +91,10 @@ class _Overdue(BaseException):
 
 @ray.remote(num_cpus=0, max_retries=-1)
 def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
-    """Return what each agent's objective needs and then, each by itself, the objectives.
+    """Return a list of all objectives' resources, followed by each objective as its own value.
 
     Raises:
-        FedsimError: if the scenario refuses, or an objective cannot be built.
+        FedsimError: if the scenario or an objective cannot be built.
     """
     scenario = build_scenario(spec)
     objectives = []
@@ -119,7 +119,7 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
 
     Args:
         work: the evaluation.
-        objective: a list of one reference, so that it is read after what it needs is importable.
+        objective: a list of one reference, so that it is read once its modules can be imported.
     """
     importable_from(work.spec.import_from)
     black_box = ray.get(objective[0], timeout=work.patience)
@@ -136,7 +136,7 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
 
 
 def _one_thread() -> None:
-    """Let numerical libraries use one thread: those that are loaded, and those that come."""
+    """Limit numerical libraries to one thread, including those that are loaded later."""
     for name in ("OMP", "OPENBLAS", "MKL"):
         os.environ[f"{name}_NUM_THREADS"] = "1"
     threadpool_limits(limits=1)
@@ -144,10 +144,10 @@ def _one_thread() -> None:
 
 @contextmanager
 def _deadline(seconds: float, place: str) -> Iterator[None]:
-    """Interrupt the block when its time is over, and end the process if that does not help.
+    """Interrupt the block at its deadline, and end the process if that does not help.
 
     Raises:
-        ObjectiveError: with the stack of the block at that moment.
+        ObjectiveError: with the block's stack at the deadline.
     """
 
     def overdue(number: int, frame: FrameType | None) -> None:
@@ -156,7 +156,7 @@ def _deadline(seconds: float, place: str) -> Iterator[None]:
     before = signal.signal(signal.SIGALRM, overdue)
     faulthandler.dump_traceback_later(seconds + GRACE_SECONDS, exit=True)
     try:
-        # Again and again, in case that the objective swallows the first.
+        # Repeatedly, in case the objective swallows the first.
         signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
         yield
         signal.setitimer(signal.ITIMER_REAL, 0)

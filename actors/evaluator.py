@@ -1,4 +1,4 @@
-"""The server's side of evaluations as Ray tasks: sends them, repairs them, collects them."""
+"""The server's side of evaluations as Ray tasks: sends, repairs and collects them."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space
 
 ATTEMPTS = 3
-"""How often one evaluation may lose its process before that counts as its own failure."""
+"""How often an evaluation may lose its process before that counts as its own failure."""
 
 POLL_SECONDS = 0.5
-"""How often a wait for results looks up. Results do not wait for it."""
+"""How often a wait for results checks for stops and silence. Results do not wait for it."""
 
 IN_FLIGHT_PER_CPU = 4
-"""Tasks that are handed to Ray at a time, for every CPU of the cluster."""
+"""How many tasks per CPU of the cluster are submitted to Ray at a time."""
 
 LEAST_CPUS = 4
-"""For as many CPUs tasks are handed over in any case: some need none."""
+"""Number of CPUs to submit tasks for at least: some tasks need no CPU."""
 
 
 @dataclass
 class _Evaluation:
-    """One evaluation under way.
+    """One running evaluation.
 
     Attributes:
         work: what to evaluate.
@@ -74,7 +74,7 @@ class TaskEvaluator:
         agents: all agents.
         deadlines: how long to wait.
         log: keeps evaluations until the journal has them.
-        stopped: asked while waiting; True makes :meth:`evaluate` raise ``Interrupted``.
+        stopped: checked while waiting; True makes :meth:`evaluate` raise ``Interrupted``.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class TaskEvaluator:
         self._pending: dict[Any, _Evaluation] = {}
 
     def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
-        """Return what became of each agent's proposals.
+        """Return the outcome of each agent's proposals.
 
         Raises:
-            ObjectiveError: if an evaluation failed at last, and such failures stop the run.
-            ResourceError: if there is no room for the tasks.
-            Interrupted: if ``stopped`` says so.
+            ObjectiveError: if an evaluation failed on every try, and such failures stop the run.
+            ResourceError: if there are not enough resources for the tasks.
+            Interrupted: if ``stopped`` returns True.
         """
         if not self._objectives:
             self._build()
@@ -140,7 +140,7 @@ class TaskEvaluator:
         needs, *objectives = task.remote(self._spec, self._agents)
         patience = self._deadlines.start + self._deadlines.evaluation
         try:
-            # The first objective comes along to see that objectives can be sent at all.
+            # Also get the first objective, to check that objectives can be sent at all.
             self._needs, _ = ray.get([needs, objectives[0]], timeout=patience)
         except GetTimeoutError:
             raise RunError(
@@ -151,8 +151,8 @@ class TaskEvaluator:
             if isinstance(error.cause, FedsimError):
                 raise error.cause from None
             raise RunError(
-                f"the objectives cannot be sent to Ray tasks: {error.cause}; what declares "
-                "resources must be picklable"
+                f"the objectives cannot be sent to Ray tasks: {error.cause}; objectives that "
+                "declare resources must be picklable"
             ) from None
         except RayError as error:
             raise RunError(f"building the objectives failed: {reason(error)}") from None
@@ -175,7 +175,7 @@ class TaskEvaluator:
         return _Evaluation(work, proposal)
 
     def _results(self, t: int, waiting: deque[_Evaluation]) -> Iterator[tuple[_Evaluation, Result]]:
-        """Yield results as they come; what was lost is sent again."""
+        """Yield results as they arrive; lost evaluations are sent again."""
         limit = IN_FLIGHT_PER_CPU * max(LEAST_CPUS, int(ray.cluster_resources().get("CPU", 0)))
         self._pending = {}
         heard = time.monotonic()
@@ -219,13 +219,13 @@ class TaskEvaluator:
         try:
             result: Result = ray.get(ref, timeout=self._deadlines.answer)
         except RayTaskError as error:
-            if isinstance(error.cause, RayError):  # it could not get its objective
+            if isinstance(error.cause, RayError):  # the task could not get its objective
                 raise error.cause from None
             raise RunError(f"an evaluation's task failed: {error}") from None
         return result
 
     def _outcome(self, one: _Evaluation, result: Result) -> Recorded | Failed:
-        """Return what goes to the journal; errors as in :meth:`evaluate`."""
+        """Return the record for the journal; errors as in :meth:`evaluate`."""
         work, error = one.work, result.error
         if error is None:
             return self._kept(one, result)
@@ -242,7 +242,7 @@ class TaskEvaluator:
         return record
 
     def _keep_finished(self) -> None:
-        """Keep what came back already, before the run stops."""
+        """Keep the results that have arrived, before the run stops."""
         if not self._pending:
             return
         pending = list(self._pending)
@@ -256,15 +256,15 @@ class TaskEvaluator:
         """Refuse to wait for tasks that cannot be running.
 
         Raises:
-            ResourceError: if nothing came back for longer than a task may take to start and end.
+            ResourceError: if nothing arrived for longer than a task may take to start and finish.
         """
         tries = self._spec.retries + 1
         longest = (self._deadlines.evaluation + GRACE_SECONDS) * tries + self._deadlines.start
         if pending and time.monotonic() - heard > longest:
             needs = self._needs[next(iter(pending.values())).work.agent]
             raise ResourceError(
-                f"none of {len(pending)} evaluation tasks ended within {longest:g} s, or they "
-                f"found no room: one needs {needs.describe()}, free are {free_words(needs)}; "
+                f"none of {len(pending)} evaluation tasks ended within {longest:g} s, perhaps for "
+                f"lack of room: one needs {needs.describe()}, available: {free_words(needs)}; "
                 "deadlines.evaluation and deadlines.start set the limit"
             )
 
@@ -278,13 +278,12 @@ def _evaluated(outcomes: Sequence[Recorded | Failed], cpu_seconds: float) -> Eva
 
 
 def _lost(one: _Evaluation, error: RayError) -> ObjectiveError | None:
-    """Say what follows when Ray lost a task: None, it is to be sent again.
+    """Return the error of a task that Ray lost, or None to send it again.
 
-    A node that died is nobody's fault. A process that died may be its objective's; where it dies
-    again and again, it is.
+    A dead node is not the objective's fault. A dead process may be; if it dies repeatedly, it is.
 
     Raises:
-        RunError: if a task that was alive could again and again not be served.
+        RunError: if Ray repeatedly lost the task for another reason.
     """
     if isinstance(error, NodeDiedError) or one.attempts < ATTEMPTS:
         return None

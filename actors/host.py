@@ -1,4 +1,4 @@
-"""The actor that agents live in."""
+"""The actor that holds agents."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fedsim.simulation.evaluation import LocalEvaluator
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Agents of a run, as a host takes them over.
+    """Agents of a run that a host takes over.
 
     Attributes:
         spec: the run.
-        agents: whom.
-        history: what the journal holds of them, in its order.
+        agents: the agents.
+        history: their evaluations, in journal order.
     """
 
     spec: RunSpec
@@ -38,13 +38,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A host's sign of life.
+    """What a host is doing.
 
     Attributes:
-        agent: whose part of a call is being done, or None.
-        evaluating: the objective that runs just now, or None.
-        seconds: how long that objective has been running.
-        node: the machine.
+        agent: the agent whose part of a call is being done, or None.
+        evaluating: the objective that is running now, or None.
+        seconds: how long it has been running.
+        node: the machine's name.
     """
 
     agent: AgentId | None
@@ -54,7 +54,7 @@ class Health:
 
 
 class AgentHost:
-    """Holds a share of a run's agents. It can always be killed: its content is derived."""
+    """Holds a share of a run's agents. It can be killed at any time: its state is derived."""
 
     def __init__(self) -> None:
         self._group: AgentGroup | None = None
@@ -63,7 +63,7 @@ class AgentHost:
     def propose(
         self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
     ) -> list[Proposed]:
-        """Let agents choose what is to be evaluated elsewhere; arguments as for :meth:`handle`."""
+        """Let agents propose points to evaluate elsewhere; arguments as for :meth:`handle`."""
         with self._group_of(assignment) as group:
             return group.propose(call, tasks)
 
@@ -75,22 +75,22 @@ class AgentHost:
         Args:
             call: the call.
             tasks: each agent's part.
-            assignment: agents to take over first; None: those that are here do it.
+            assignment: agents to take over first; None: use the current ones.
         """
         with self._group_of(assignment) as group:
             return group.handle(call, tasks)
 
     def prepare_next(self) -> None:
-        """Let the agents prepare their next step, while the server is at work on their answers."""
+        """Let the agents prepare their next step while the server works on their answers."""
         with self._group_of(None) as group:
             group.prepare_next()
 
     @contextmanager
     def _group_of(self, assignment: Assignment | None) -> Iterator[AgentGroup]:
-        """Give the agents here, built from their history in place of others if need be."""
+        """Yield the host's agents; an assignment replaces them, rebuilt from its history."""
         if assignment is not None:
-            # One BLAS thread: results must not depend on the number of cores. The variable that
-            # Ray sets comes too late for libraries that are loaded already.
+            # One BLAS thread: results must not depend on the number of cores. Ray sets a variable
+            # too late for libraries that are already loaded.
             threadpool_limits(limits=1)
             self._activity.busy, self._group = assignment.agents[0], None
             group = _new_group(assignment.spec, self._activity)
@@ -104,7 +104,7 @@ class AgentHost:
 
     @ray.method(concurrency_group="health")
     def health(self) -> Health:
-        """Tell what the host is doing; answered while an objective runs."""
+        """Return what the host is doing; answers while an objective runs."""
         busy, evaluating = self._activity.busy, self._activity.evaluating
         seconds = time.monotonic() - evaluating.since if evaluating else 0.0
         return Health(busy, evaluating, seconds, platform.node())

@@ -1,4 +1,4 @@
-"""The driver's side: start servers, hand them jobs, listener them, clean up."""
+"""The driver's side: starts servers, gives them jobs, reports their progress, cleans up."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from fedsim.record.runfolder import run_folder_of
 from fedsim.resources import Resources
 
 POLL_SECONDS = 0.5
-"""How often servers are asked for their progress, which costs every process; a job's end does not
-wait for it."""
+"""How often servers are asked for their progress, in seconds; asking costs every process time. A
+finished job does not wait for it."""
 
 GRACE_SECONDS = 5.0
 """How long servers may take to close what they are writing, once a run is stopped."""
@@ -34,7 +34,7 @@ GRACE_SECONDS = 5.0
 
 @dataclass
 class _Slot:
-    """A server actor, its job, the question for its progress, and when it was last heard of."""
+    """A server actor, its job, the pending request for its progress, and when it last answered."""
 
     server: Any
     job: Job
@@ -45,7 +45,7 @@ class _Slot:
 
     def start(self, job: Job, listener: Listener) -> None:
         listener.started(job)
-        # The server need not have the driver's working directory.
+        # The server may have another working directory.
         folder = job.simulation.folder.absolute()
         self.job = job
         self.running = self.server.run.remote(replace(job.simulation, folder=folder))
@@ -59,10 +59,10 @@ def plan_for(agents: int, jobs: int, config: Config, needs: Iterable[Resources |
         agents: agents of the largest run.
         jobs: the number of runs.
         config: the whole configuration.
-        needs: what an evaluation of each needs, if it is a task of its own.
+        needs: the resources of each run's evaluations, if they are separate tasks.
 
     Raises:
-        ResourceError: if it cannot fit on this machine (an existing cluster is checked later).
+        ResourceError: if it does not fit on this machine (an existing cluster is checked later).
     """
     plan = _plan(agents, jobs, config, os.cpu_count() or 1, needs)
     if config.address is None:
@@ -88,7 +88,7 @@ def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, listener: Liste
         listener: follows the run.
 
     Raises:
-        FedsimError: the first thing that goes wrong; the other jobs are stopped.
+        FedsimError: for the first failure; the other jobs are stopped.
     """
     needs = [job.simulation.evaluation for job in jobs]
     expected = _plan(agents, len(jobs), config, os.cpu_count() or 1, needs)
@@ -128,7 +128,7 @@ def _server(plan: Plan, config: Config) -> Any:
 
 
 def _advance(slots: list[_Slot], waiting: deque[Job], listener: Listener) -> None:
-    """Wait a moment; report progress; hand the next job to a server that is free."""
+    """Wait a moment, report progress, and give free servers their next job."""
     done, _ = ray.wait([slot.running for slot in slots], num_returns=1, timeout=POLL_SECONDS)
     for slot in list(slots):
         _report(slot, listener)
@@ -149,8 +149,8 @@ def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
     if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
         if time.monotonic() - slot.heard > slot.deadline:
             raise ResourceError(
-                f"the server actor of {slot.job.label} gave no sign of life for "
-                f"{slot.deadline:g} s; deadlines.start sets the limit"
+                f"the server actor of {slot.job.label} did not answer within {slot.deadline:g} s; "
+                "deadlines.start sets the limit"
             )
         return
     answer, slot.asked = slot.asked, slot.server.progress.remote()
@@ -158,7 +158,7 @@ def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
     try:
         listener.progress(slot.job, ray.get(answer, timeout=GRACE_SECONDS))
     except RayError:
-        return  # a dead server shows in its run
+        return  # its run reports a dead server
 
 
 def _check_result(slot: _Slot) -> None:
@@ -173,12 +173,12 @@ def _check_result(slot: _Slot) -> None:
         folder = shlex.quote(str(run_folder_of(job.folder.path)))
         raise RunError(
             f"the server actor of {job.label}, seed {job.simulation.spec.seed}, died "
-            f"({reason(error)}); go on with: fedsim resume {folder}"
+            f"({reason(error)}); continue with: fedsim resume {folder}"
         ) from None
 
 
 def _stop(slots: Sequence[_Slot]) -> None:
-    """Ask servers to end and give them a moment: what they are writing is then whole."""
+    """Ask servers to stop and give them time to finish writing."""
     try:
         for slot in slots:
             slot.server.stop.remote()

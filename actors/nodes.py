@@ -1,4 +1,4 @@
-"""What a cluster's nodes have, and why Ray lost something."""
+"""The resources of a cluster's nodes, and why Ray lost an actor or a task."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fedsim.resources import Resources
 
 @dataclass(frozen=True)
 class Node:
-    """A living node.
+    """A node that is alive.
 
     Attributes:
         name: its host name.
-        total: everything that it has.
+        total: its total resources.
     """
 
     name: str
     total: Resources
 
     def holds(self, needs: Resources) -> bool:
-        """Tell whether one evaluation fits here when nothing else runs."""
+        """Return whether one evaluation fits on this node when nothing else runs."""
         return (
             needs.cpus <= self.total.cpus
             and needs.gpus <= self.total.gpus
@@ -33,7 +33,7 @@ class Node:
 
 
 def nodes() -> list[Node]:
-    """Return the living nodes of the cluster."""
+    """Return the cluster's nodes that are alive."""
     return [
         Node(node["NodeManagerHostname"], _resources(node["Resources"]))
         for node in ray.nodes()
@@ -42,26 +42,26 @@ def nodes() -> list[Node]:
 
 
 def check_room(needs: Resources, what: str) -> None:
-    """Refuse what no node can ever hold.
+    """Refuse resources that no node has.
 
     Args:
-        needs: what one evaluation needs.
-        what: names it, e.g. ``an evaluation``.
+        needs: the resources of one evaluation.
+        what: its name in the error, e.g. ``an evaluation``.
 
     Raises:
-        ResourceError: with what is wanted and what every node has.
+        ResourceError: with the resources needed and those of every node.
     """
     there = nodes()
     if not any(node.holds(needs) for node in there):
         have = "; ".join(f"{node.name}: {node.total.describe()}" for node in there)
         raise ResourceError(
-            f"{what} needs {needs.describe()} on one node, and none has that ({have}); add a "
+            f"{what} needs {needs.describe()} on one node, but no node has that ({have}); add a "
             "node, or ask for less (resources)"
         )
 
 
 def free_words(needs: Resources) -> str:
-    """Say what is free just now, of what is needed."""
+    """Return how much of the needed resources is free right now, in words."""
     free, total = ray.available_resources(), ray.cluster_resources()
     kinds = [
         "CPU",

@@ -12,9 +12,9 @@ from fedsim.errors import ResourceError
 from fedsim.resources import Resources
 
 # Measured with Ray 2.60 on Linux, as proportional set sizes: an idle host with fedsim, numpy and
-# scipy holds 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
-# MB; a server about the same. What a scenario itself loads comes on top. A private cluster's own
-# processes hold 300 MB. A process costs about 1.5 s of one CPU to start, a cluster about 5 s.
+# scipy takes 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
+# MB; a server about the same, plus what the scenario loads. A private cluster's own processes take
+# 300 MB. Starting a process takes about 1.5 s of one CPU, a cluster about 5 s.
 ACTOR_MEGABYTES = 112
 CLUSTER_MEGABYTES = 300
 ACTOR_CPU_SECONDS = 1.5
@@ -29,10 +29,10 @@ class Plan:
         agents: agents per run.
         hosts: host actors per run.
         parallel: runs (seeds, variants) at a time.
-        cpus: CPUs that the plan counts on.
+        cpus: CPUs that the plan assumes.
         address: an existing cluster, or None for a private local one.
-        evaluation: what an evaluation needs that runs as a task of its own; None: they run in
-            the hosts.
+        evaluation: the resources of an evaluation that runs as a separate task; None:
+            evaluations run in the hosts.
     """
 
     agents: int
@@ -44,19 +44,19 @@ class Plan:
 
     @property
     def actors(self) -> int:
-        """All actors that are alive at a time: hosts and one server per run."""
+        """The number of actors alive at a time: hosts and one server per run."""
         return self.parallel * (self.hosts + 1)
 
     @property
     def tasks(self) -> int:
-        """Evaluations that may run at a time as tasks, each in a process of its own."""
+        """The number of evaluations that may run as tasks at a time, each in its own process."""
         if self.evaluation is None:
             return 0
         return max(1, int(self.cpus / max(self.evaluation.cpus, 0.25)))
 
     @property
     def megabytes(self) -> float:
-        """Estimated memory, in MB, what objectives hold themselves left out."""
+        """Estimated memory, in MB, without the objectives' own."""
         processes = self.actors + self.tasks
         return processes * ACTOR_MEGABYTES + (0 if self.address else CLUSTER_MEGABYTES)
 
@@ -69,9 +69,9 @@ class Plan:
 
     @property
     def cpus_per_host(self) -> float:
-        """CPUs that each host actor asks Ray for: one, or an equal share where that is less.
+        """CPUs that each host actor asks Ray for: one, or an equal share if that is less.
 
-        No CPU where evaluations are tasks: hosts have little to do then, and tasks need the room.
+        None if evaluations are tasks: hosts then have little to do, and tasks need the CPUs.
         """
         if self.evaluation is not None:
             return 0.0
@@ -79,7 +79,7 @@ class Plan:
         return 1.0 if share >= 1 else max(math.floor(share * 1e4) / 1e4, 1e-4)
 
     def describe(self) -> str:
-        """Return the plan as one line for people."""
+        """Return the plan as one line of text."""
         where = f"the Ray cluster at {self.address}" if self.address else "a private Ray cluster"
         together = f", {self.parallel} runs at a time" if self.parallel > 1 else ""
         hosts = f"{self.hosts} host actor{'s' if self.hosts > 1 else ''}"
@@ -104,7 +104,7 @@ class Plan:
             )
 
     def check_memory(self, available_megabytes: float) -> None:
-        """Refuse a plan that cannot fit.
+        """Refuse a plan that does not fit.
 
         Raises:
             ResourceError: with the numbers.
@@ -113,8 +113,8 @@ class Plan:
         if self.megabytes > available_megabytes:
             raise ResourceError(
                 f"the plan needs about {self.megabytes / 1000:.1f} GB ({self.actors} actors{tasks} "
-                f"of {ACTOR_MEGABYTES} MB), available are {available_megabytes / 1000:.1f} GB; put "
-                "more agents into one actor (agents_per_actor: auto packs them)"
+                f"of {ACTOR_MEGABYTES} MB), but only {available_megabytes / 1000:.1f} GB are "
+                "available; put more agents into one actor (agents_per_actor: auto packs them)"
             )
 
 
@@ -128,16 +128,15 @@ def make_plan(
 ) -> Plan:
     """Return the plan for runs of ``agents`` agents each.
 
-    Several runs go in parallel as long as each still has a CPU; the hosts of one run share the
-    CPUs that are left to it.
+    Several runs go in parallel as long as each has a CPU; the hosts of one run share its CPUs.
 
     Args:
         agents: agents per run.
         agents_per_actor: how many share an actor; ``auto``: one actor per CPU of the run.
         jobs: the number of runs, at least 1.
-        cpus: CPUs there are.
+        cpus: the number of CPUs.
         address: an existing cluster, or None for a private local one.
-        evaluation: what an evaluation needs that runs as a task of its own, or None.
+        evaluation: the resources of an evaluation that runs as a separate task, or None.
     """
     whole = max(1, int(cpus))
     parallel = min(jobs, whole)
@@ -149,7 +148,7 @@ def make_plan(
 
 
 def available_megabytes() -> float:
-    """Return the memory that this machine (or its container) can still give, in MB."""
+    """Return the available memory of this machine (or its container), in MB."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         entries = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())

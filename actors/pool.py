@@ -22,10 +22,10 @@ class Host:
 
     Attributes:
         actor: the handle.
-        alive: whether it ever gave a sign of life.
-        asked: the outstanding question for a sign of life, and when it was put.
-        next_question: when to put the next one.
-        program: the agent whose program, not objective, was seen at work, and since when.
+        alive: whether it has ever answered.
+        asked: the pending health check, and when it was sent.
+        next_question: when to send the next one.
+        program: the agent whose program, not objective, was seen running, and since when.
     """
 
     actor: Any
@@ -40,11 +40,11 @@ class HostPool:
     """The hosts of one server, reused from run to run.
 
     Attributes:
-        count: how many.
+        count: the number of hosts.
         cpus_per_host: CPUs that each asks Ray for.
         deadlines: how long to wait.
         hosts: the hosts.
-        last_start: when a host last gave its first sign of life.
+        last_start: when a host last answered for the first time.
     """
 
     count: int
@@ -60,9 +60,9 @@ class HostPool:
         return HostActor.options(num_cpus=cpus, scheduling_strategy="SPREAD").remote()
 
     def replace(self, host: Host) -> Host:
-        """Kill a host, if it still lives, and return a new one in its place.
+        """Kill a host, if it is still alive, and return its replacement.
 
-        The new one asks for no CPU: where a node was lost, there may be none left for it, and an
+        The replacement asks for no CPU: if a node was lost, no CPU may be free for it, and an
         infrastructure fault must not end a run.
         """
         ray.kill(host.actor)
@@ -72,7 +72,7 @@ class HostPool:
         return replacement
 
     def problem(self, host: Host) -> FedsimError | None:
-        """Return what is wrong with a host that owes an answer, or None. Never waits.
+        """Return what is wrong with a host whose answer is pending, or None. Never waits.
 
         Raises:
             ResourceError: if a host does not start: usually the cluster has no room.
@@ -86,19 +86,19 @@ class HostPool:
         if not ray.wait([question], timeout=0)[0]:
             return self._silence(host, asked)
         host.asked = None
-        # An answer is one more message to everybody: no more often than a deadline needs.
+        # Each check costs messages: no more often than the deadline needs.
         host.next_question = now + min(5.0, self.deadlines.evaluation / 4)
         try:
             health: Health = ray.get(question, timeout=self.deadlines.answer)
         except RayError:
-            return None  # the host is dead: the call that it owes reports it
+            return None  # the host is dead: its pending call reports it
         if not host.alive:
             host.alive, self.last_start = True, now
         return self._overdue(host, health)
 
     def _silence(self, host: Host, asked: float) -> FedsimError | None:
         now, deadlines = time.monotonic(), self.deadlines
-        # Hosts start one after another where they are more than CPUs: each start counts anew.
+        # With more hosts than CPUs, hosts start one after another: each start resets the clock.
         if not host.alive and now - max(asked, self.last_start) > deadlines.start:
             raise ResourceError(
                 f"host actors did not start within {deadlines.start:g} s: "
@@ -108,16 +108,16 @@ class HostPool:
                 f"{ray.cluster_resources().get('CPU', 0):g} CPUs free; deadlines.start sets the "
                 "limit"
             )
-        # Code that holds the interpreter's lock keeps the host silent: allow it as long as an
+        # A host cannot answer while code holds the interpreter's lock: allow as long as an
         # evaluation may take.
         silent = now - asked
         if host.alive and silent > deadlines.evaluation + deadlines.answer:
-            return RunError(f"a host gave no sign of life for {silent:.0f} s")
+            return RunError(f"a host did not answer for {silent:.0f} s")
         return None
 
     def _overdue(self, host: Host, health: Health) -> FedsimError | None:
         limit, now = self.deadlines.evaluation, time.monotonic()
-        # What is not an objective (building agents on a busy machine, too) may take longer.
+        # Anything but an objective (such as building agents on a busy machine) may take longer.
         patience = limit + self.deadlines.answer
         if health.evaluating is not None:
             host.program = None

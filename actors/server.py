@@ -38,7 +38,7 @@ class SimulationServer:
         self._stop = threading.Event()
 
     def run(self, simulation: Simulation) -> None:
-        """Run, or go on with, one simulation to its end; errors as in ``simulate``."""
+        """Run one simulation to its end, or resume it; errors as in ``simulate``."""
         self._progress = Progress()
         folder = RunFolder(simulation.folder)
         log = EvaluationLog(folder.evaluations, simulation.spec.fingerprint)
@@ -63,12 +63,12 @@ class SimulationServer:
 
     @ray.method(concurrency_group="progress")
     def progress(self) -> Progress:
-        """Tell how far the present simulation is; answered while it runs."""
+        """Return the progress of the current simulation; answers while it runs."""
         return self._progress
 
     @ray.method(concurrency_group="progress")
     def stop(self) -> None:
-        """End the present simulation soon, with ``Interrupted``."""
+        """Stop the current simulation soon, with ``Interrupted``."""
         self._stop.set()
 
 

@@ -1,7 +1,7 @@
 """Carries a run's calls to its hosts, and repairs hosts that die or hang.
 
-An infrastructure fault is always repaired: a lost host is made anew from the journal and its
-part of the call is sent again. Objectives' keys do not change, so the result is the same.
+An infrastructure fault is always repaired: a lost host is rebuilt from the journal and its part of
+the call is sent again. Objectives' keys do not change, so the result is the same.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ ATTEMPTS = 3
 """How often a host's part of one call is tried before the run fails."""
 
 FEW_HOSTS = 4
-"""So many get a call in their own message, which costs them less than a look into Ray's store."""
+"""Up to this many hosts get the call in their own message: cheaper than reading Ray's store."""
 
 POLL_SECONDS = 0.5
-"""How often a wait for answers looks after hosts that died or hang. Answers do not wait for it."""
+"""How often a wait for answers checks for dead or hung hosts. Answers do not wait for it."""
 
 
 @dataclass
 class Share:
-    """Some of the run's agents and the host that they live in.
+    """Some of the run's agents and their host.
 
     Attributes:
         agents: the agents, ascending.
-        host: where.
-        assigned: whether the host holds them.
+        host: the host.
+        assigned: whether the host has built them.
     """
 
     agents: tuple[AgentId, ...]
@@ -60,11 +60,11 @@ class Share:
 
 @dataclass
 class Part:
-    """A share's part of a call that is under way.
+    """A share's part of the current call.
 
     Attributes:
-        share: whose.
-        tasks: what was asked.
+        share: the share.
+        tasks: its agents' tasks.
         attempts: how often it was sent.
         hung: whether an objective hung before.
     """
@@ -83,8 +83,8 @@ class RayTransport:
         spec: the run.
         folder: the run's folder: hosts are built from its journal.
         agents: the number of agents.
-        stopped: asked while waiting; True makes :meth:`handle` raise ``Interrupted``.
-        evaluator: evaluates what agents propose, where that does not happen in the hosts.
+        stopped: checked while waiting; True makes :meth:`handle` raise ``Interrupted``.
+        evaluator: evaluates the agents' proposals, if the hosts do not.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RayTransport:
     def _exchange(
         self, method: Literal["propose", "handle"], call: Call, tasks: Sequence[Task]
     ) -> dict[AgentId, Any]:
-        """Let hosts do something with their share of the tasks; return each agent's result."""
+        """Call a method of the hosts with their shares of the tasks; return results by agent."""
         by_agent = {task.agent: task for task in tasks}
         parts = [
             Part(share, own)
@@ -153,9 +153,9 @@ class RayTransport:
         return {task.agent: results[task.agent] for task in tasks}
 
     def _send(self, method: str, parts: Sequence[Part], call: Call, shared: Any) -> dict[Any, Part]:
-        """Send parts of a call, or of what refers to it, to their hosts.
+        """Send parts of a call, given itself or by reference, to their hosts.
 
-        Each comes with its agents if the host does not hold them.
+        Each part includes its agents if the host does not have them.
         """
         new = [part for part in parts if not part.share.assigned]
         histories = self._histories([part.share for part in new], call.settled)
@@ -163,20 +163,20 @@ class RayTransport:
         for part in parts:
             share, actor = part.share, part.share.host.actor
             part.attempts += 1
-            share.host.program = None  # a new call begins
+            share.host.program = None  # a new call starts
             assignment = None
             if not share.assigned:
                 assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
                 share.assigned = True
             pending[getattr(actor, method).remote(shared, part.tasks, assignment)] = part
             if method == "handle" and call.evaluate and call.t < self._spec.rounds:
-                actor.prepare_next.remote()  # begins when the host has answered
+                actor.prepare_next.remote()  # starts when the host has answered
         return pending
 
     def _histories(
         self, shares: Sequence[Share], settled: int
     ) -> dict[AgentId, tuple[Recorded, ...]]:
-        """Return what the journal holds of each share, by the share's first agent."""
+        """Return each share's evaluations in the journal, by the share's first agent."""
         first = {agent: share.agents[0] for share in shares for agent in share.agents}
         found: dict[AgentId, list[Recorded]] = {share.agents[0]: [] for share in shares}
         if shares and settled:
@@ -197,7 +197,7 @@ class RayTransport:
             results: list[Any] = ray.get(ref, timeout=self._pool.deadlines.answer)
         except RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, ConfigError):  # the driver built the same: this node cannot
+            if isinstance(cause, ConfigError):  # the driver could build the same, this node cannot
                 raise RunError(
                     f"a host of {_names(part)} cannot build its agents: {cause}; "
                     "every node needs the same packages and files"
@@ -209,7 +209,7 @@ class RayTransport:
         return results
 
     def _lost(self, part: Part, call: Call, why: str) -> Part:
-        """Give a part whose host was lost a new host; errors as in :meth:`_given_up`."""
+        """Move a part to a new host after its host was lost; errors as in :meth:`_given_up`."""
         if part.attempts >= ATTEMPTS:
             raise RunError(
                 f"the host of {_names(part)} died {ATTEMPTS} times in round {call.t} ({why}); an "
@@ -220,7 +220,7 @@ class RayTransport:
         return part
 
     def _given_up(self, part: Part, call: Call, problem: FedsimError) -> Part:
-        """Give a part whose host hangs a new host.
+        """Move a part to a new host if its host hangs.
 
         Raises:
             ObjectiveError: if an objective hangs for the second time.
@@ -234,9 +234,9 @@ class RayTransport:
 
 
 def deal(agents: int, hosts: int) -> list[tuple[AgentId, ...]]:
-    """Return each host's agents, dealt there and back.
+    """Return each host's agents, assigned in alternating order: hosts 0, 1, 2, 2, 1, 0, 0, ...
 
-    Neighbours often cost about the same, and costs often rise or fall with the number.
+    Neighbours often cost about the same, and costs often rise or fall with the agent's number.
     """
     hands: list[list[AgentId]] = [[] for _ in range(hosts)]
     for agent in range(agents):

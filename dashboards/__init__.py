@@ -1,1 +1,1 @@
-"""What people look at: plots from run folders. Import as ``fedsim.dashboards``."""
+"""Plots from run folders. Import as ``fedsim.dashboards``."""

@@ -1,4 +1,4 @@
-"""Curves from run folders: regret, or best value, against rounds."""
+"""Curves from run folders: regret or best value against rounds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LABELS = {"mean_simple_regret": "simple regret", "mean_best": "best value so far
 
 
 def plot_runs(runs: Sequence[Run], path: Path) -> Path:
-    """Draw every variant of every run as one curve and return the picture's path.
+    """Draw one curve per variant and run, and return the picture's path.
 
     A curve is the mean over seeds of the mean over agents; its band is one standard error over
     seeds (none for a single seed). Regret is drawn if all runs have it, else the best value.
 
     Args:
         runs: finished runs.
-        path: the picture; its ending names the format.
+        path: the picture; its extension sets the format.
 
     Raises:
         ConfigError: if matplotlib does not know the format.

@@ -1,4 +1,4 @@
-"""Federated Bayesian optimisation: the science, and the door to everything else.
+"""Federated Bayesian optimisation: methods, privacy and simulation, and the package's entry points.
 
 ``fedsim.run(config)`` runs a simulation and ``fedsim.load(folder)`` opens a run folder; both
 return a :class:`fedsim.results.analysis.Run`. The engine is ``fedsim.actors``, the workloads are

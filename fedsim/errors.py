@@ -1,8 +1,8 @@
-"""Every error that fedsim raises on purpose, and the exit code that the command line gives it.
+"""The errors that fedsim raises, and the command line's exit code for each.
 
-An error's message is written for the person who can act on it: which setting, what was
-expected, what was got, what to do. Each class passes all of its arguments to ``Exception``,
-so that it survives a pickle round trip between processes.
+An error's message is written for the person who can act on it: which setting, what was expected,
+what was got, what to do. Each class passes all of its arguments to ``Exception``, so it survives a
+pickle round trip between processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class FedsimError(Exception):
-    """Root of fedsim's errors. ``exit_code`` is what the command line ends with."""
+    """Base class of fedsim's errors. ``exit_code`` is the command line's exit code."""
 
     exit_code = 3
 
@@ -26,7 +26,7 @@ class ConfigError(FedsimError):
 
 
 class MissingDataError(FedsimError):
-    """A scenario needs a data set that is not there."""
+    """A scenario needs a data set that cannot be found."""
 
     exit_code = 2
 
@@ -42,13 +42,13 @@ class RunFolderError(FedsimError):
 
 
 class DiskError(RunFolderError):
-    """The disk is full or fails while a run is under way."""
+    """The disk is full or fails during a run."""
 
     exit_code = 3
 
 
 class ResourceError(FedsimError):
-    """The plan needs more memory or CPUs than there are, or the cluster cannot be reached."""
+    """The plan needs more memory or CPUs than available, or the cluster cannot be reached."""
 
     exit_code = 4
 
@@ -61,7 +61,7 @@ class UserCodeError(RunError):
     """A user's scenario, objective, method or aggregator raised.
 
     Args:
-        summary: one sentence that names the class and what was being done.
+        summary: one sentence with the class and what was being done.
         user_traceback: the traceback of the user's own code, or an empty string.
     """
 
@@ -80,7 +80,7 @@ class ObjectiveError(UserCodeError):
     Args:
         summary: names the agent, round and point.
         user_traceback: the traceback of the user's own code, or an empty string.
-        reason: what happened, in words that are the same wherever and whenever it happens.
+        reason: what happened; the text does not depend on where or when.
     """
 
     def __init__(self, summary: str, user_traceback: str = "", reason: str = "failed") -> None:
@@ -89,9 +89,9 @@ class ObjectiveError(UserCodeError):
 
 
 class LostKeysError(RunError):
-    """An agent's program was rebuilt and has no secret keys any more.
+    """An agent's program was rebuilt and has lost its secret keys.
 
-    Its ``reply`` raises this; the aggregator that asked sees the status ``lost_keys``.
+    Its ``reply`` raises this; the aggregator that asked gets the status ``lost_keys``.
     """
 
 
@@ -105,10 +105,10 @@ def require(valid: bool, name: str, expected: str, got: object) -> None:
     """Check one setting.
 
     Args:
-        valid: whether it is right; write ranges positively, so that NaN is not.
-        name: the setting, by its whole path where it comes from a configuration.
-        expected: what would be right.
-        got: what it is.
+        valid: whether it is valid; write ranges so that NaN fails, e.g. ``0 < x < 1``.
+        name: the setting; its full path if it comes from a configuration.
+        expected: the valid values, in words.
+        got: the given value.
 
     Raises:
         ConfigError: if it is not valid.
@@ -126,7 +126,7 @@ def cannot_write(
 
     Args:
         path: the file.
-        error: what the operating system says.
+        error: the operating system's error.
         remedy: what to do about a full or failing disk.
     """
     text = f"{path}: cannot be written: {error.strerror or error}"
@@ -139,8 +139,8 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or the list of all.
 
     Args:
-        name: what the user wrote.
-        valid: the names that would have been accepted.
+        name: the given name.
+        valid: the valid names.
     """
     names = sorted(valid)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

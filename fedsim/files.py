@@ -1,4 +1,4 @@
-"""YAML as people expect it: repeated keys are errors, and ``1e-3`` is a number."""
+"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, and atomic writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedsim.space import Array
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, but for repeated keys and numbers without a point."""
+    """PyYAML's safe loader, except for repeated keys and numbers without a point."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen and key.value != "<<":
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} stands here twice", key.start_mark
+                        None, None, f"the key {key.value!r} appears twice", key.start_mark
                     )
                 seen.add(key.value)
         found: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -35,7 +35,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes the texts that :class:`_Loader` would take for numbers."""
+    """Quotes strings that :class:`_Loader` would read as numbers."""
 
 
 # YAML 1.1, which PyYAML follows, reads 1e-3 as text.
@@ -81,10 +81,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file's content so that a reader or a crash sees the old or the new, never a part.
+    """Replace a file's content so that readers, and a crash, see either the old or the new content.
 
     Raises:
-        RunFolderError: if the disk refuses it; the old content is kept.
+        RunFolderError: if the file cannot be written; the old content is kept.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -103,7 +103,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write named arrays as npz, atomically.
 
     Raises:
-        RunError: if something is not an array of numbers: it could not be read back.
+        RunError: if a value is not an array of numbers, which could not be read back.
         RunFolderError: as in :func:`write_atomically`.
     """
     buffer = io.BytesIO()
@@ -129,7 +129,7 @@ def load_arrays(path: Path) -> dict[str, Array]:
 
 
 def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    """Return the arrays whose names start with a prefix; the keys are the rest of their names."""
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
@@ -139,7 +139,7 @@ def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def slugify(name: str) -> str:
-    """Return a name that is safe as a folder: letters, digits, dots, dashes."""
+    """Return a name that is safe for a folder: letters, digits, dots, dashes."""
     return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
 
 

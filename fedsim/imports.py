@@ -1,4 +1,4 @@
-"""Calling a user's code: importing it, and showing its own tracebacks instead of ours."""
+"""Importing and calling a user's code; its tracebacks show the user's own frames, not fedsim's."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen 
 
 @contextmanager
 def user_code(doing: str) -> Iterator[None]:
-    """Turn whatever the block raises into a :class:`UserCodeError`; fedsim's errors pass.
+    """Turn any error of the block into a :class:`UserCodeError`; fedsim's own errors pass through.
 
-    A ``SystemExit`` of the user's code is an error, too: it must not end fedsim silently.
+    ``SystemExit`` in the user's code is an error, too: it must not end fedsim silently.
 
     Args:
-        doing: what failed, as the beginning of a sentence, e.g. ``the method cannot be built``.
+        doing: what failed, as the start of the message, e.g. ``the method cannot be built``.
     """
     try:
         yield
@@ -42,13 +42,13 @@ def user_traceback(error: BaseException) -> str:
     """Return an exception's traceback, with its causes, without fedsim's own outer frames."""
     summary = traceback.TracebackException.from_exception(error)
     own = list(itertools.dropwhile(lambda f: f.filename.startswith(_NOT_THE_USERS), summary.stack))
-    if own or isinstance(error, SyntaxError):  # which happens in no frame of the user's
+    if own or isinstance(error, SyntaxError):  # raised in none of the user's frames
         summary.stack = traceback.StackSummary.from_list(own)
     return "".join(summary.format())
 
 
 def user_stack(frame: FrameType) -> str:
-    """Return where a running thread is: its frames inside what fedsim called."""
+    """Return a running thread's stack, inside the code that fedsim called."""
     frames = traceback.extract_stack(frame)
     ours = [i for i, f in enumerate(frames) if f.filename.startswith(_OURS)]
     start = ours[-1] + 1 if ours and ours[-1] + 1 < len(frames) else len(frames) - 1
@@ -81,13 +81,13 @@ def _import_module(name: str, path: str) -> ModuleType:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # something that the module itself imports
+                raise  # the module itself imports a missing one
             raise ConfigError(
                 f"{path}: no module {error.name!r} in the current folder or the environment"
             ) from None
 
 
 def importable_from(folder: str) -> None:
-    """Let this process import a user's modules from a folder."""
+    """Allow this process to import a user's modules from a folder."""
     if folder not in sys.path:
         sys.path.insert(0, folder)

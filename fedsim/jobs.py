@@ -1,4 +1,4 @@
-"""The jobs of a run, who follows them, and their manifests."""
+"""The jobs of a run, their listeners, and their manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Job:
     """One seed of one variant.
 
     Attributes:
-        label: what people call it.
+        label: its name in output and tables.
         config: its configuration, without variants.
         simulation: what to run.
     """
@@ -46,7 +46,7 @@ class Listener(Protocol):
         """Everything is checked; the jobs start now."""
 
     def started(self, job: Job) -> None:
-        """A job starts, or goes on."""
+        """A job starts or resumes."""
 
     def progress(self, job: Job, progress: Progress) -> None:
         """A job finished a round."""
@@ -56,26 +56,26 @@ class Listener(Protocol):
 
 
 class Quiet:
-    """A listener that says nothing."""
+    """A listener that does nothing."""
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def started(self, job: Job) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def progress(self, job: Job, progress: Progress) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def finished(self, job: Job) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 class Keeper:
-    """A listener that keeps the manifests, which say what runs and how it ended, and the tables.
+    """A listener that writes the manifests (what runs and how it ended) and the tables.
 
     Args:
-        listener: gets everything after the keeper.
+        listener: called after the keeper.
         backend: ``serial`` or ``ray``.
         scenario: returns a run's scenario.
     """
@@ -89,11 +89,11 @@ class Keeper:
         self._running: list[Job] = []
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
-        """Pass it on."""
+        """Forward the event."""
         self._listener.planned(folder, jobs, plan)
 
     def started(self, job: Job) -> None:
-        """Note that a job starts, or goes on."""
+        """Record that a job starts or resumes."""
         manifest = job.folder.manifest()
         here = environment()
         before = manifest.get("environment")
@@ -123,11 +123,11 @@ class Keeper:
         self._listener.started(job)
 
     def progress(self, job: Job, progress: Progress) -> None:
-        """Pass it on."""
+        """Forward the event."""
         self._listener.progress(job, progress)
 
     def finished(self, job: Job) -> None:
-        """Write a job's tables and note that it is done."""
+        """Write a job's tables and record that it is done."""
         from fedsim.results.tables import finish
 
         try:
@@ -139,7 +139,7 @@ class Keeper:
         self._listener.finished(job)
 
     def stopped(self, status: str, reason: str, traceback: str = "") -> None:
-        """Note why the jobs that were running stopped, if the disk still takes it."""
+        """Record why the running jobs stopped, if the disk is writable."""
         for job in self._running:
             with suppress(RunFolderError):
                 job.folder.update_manifest(
@@ -165,7 +165,7 @@ def _optima(scenario: Scenario) -> list[float] | None:
     """Return each agent's optimum, or None if the scenario does not know them all."""
     if not isinstance(scenario, KnowsOptimum):
         return None
-    with user_code("the scenario failed to tell its optima"):
+    with user_code("the scenario failed to return its optima"):
         optima = [scenario.optimum(agent) for agent in range(scenario.agents)]
         known = [float(optimum) for optimum in optima if optimum is not None]
     return known if len(known) == len(optima) else None

@@ -1,4 +1,4 @@
-"""Payloads on their way: frozen as another process would get them, and as lists for a record."""
+"""Payloads in transit: read-only, as another process would get them, and as lists for records."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def frozen(payload: Payload, whose: str) -> Payload:
 
     Args:
         payload: named arrays of numbers.
-        whose: names it in errors.
+        whose: its name in errors.
 
     Raises:
-        RunError: if something is not an array of numbers.
+        RunError: if a value is not an array of numbers.
     """
     copies = {}
     for name, value in payload.items():
@@ -31,5 +31,5 @@ def frozen(payload: Payload, whose: str) -> Payload:
 
 
 def as_lists(payload: Payload) -> dict[str, Any]:
-    """Return a payload as nested lists: they compare whole and can be written as JSON."""
+    """Return a payload as nested lists, which can be compared with ``==`` and written as JSON."""
     return {name: np.asarray(array).tolist() for name, array in payload.items()}

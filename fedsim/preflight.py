@@ -1,4 +1,4 @@
-"""What is checked, and decided, before anything is written or started."""
+"""Checks and decisions before anything is written or started."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ WORTH_RAY = 20_000
 starting Ray takes longer than it saves."""
 
 Needs = Mapping[str, Resources | None]
-"""What an evaluation of each variant needs of a cluster, if it runs as a task of its own."""
+"""The resources that an evaluation of each variant needs, if it runs as a separate task."""
 
 
 def check(experiment: Experiment) -> Needs:
     """Build every variant's scenario, method and first agent once.
 
-    So a mistake shows its message, or its own traceback, before anything is written or started.
+    Mistakes are then reported before anything is written or started.
 
     Raises:
         ConfigError: if a setting is out of range.
@@ -43,16 +43,16 @@ def check(experiment: Experiment) -> Needs:
         needs[label] = evaluator.needs(0)
         if planned_costs(method) and not delta_of(variant, scenario.agents) < 1:
             raise ConfigError(
-                "privacy.delta: N^-1.1 is 1 for one agent; give a number below 1 to report ε at"
+                "privacy.delta: the default N^-1.1 is 1 for one agent; set it to a number below 1"
             )
     return needs
 
 
 def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
-    """Return what a whole run's releases will cost, as far as the method knows."""
+    """Return the costs of a whole run's releases, as far as the method knows."""
     if not isinstance(method, PlansCosts):
         return ()
-    with user_code("the method failed to tell its planned costs"):
+    with user_code("the method failed to return its planned costs"):
         return method.planned_costs()
 
 
@@ -60,11 +60,11 @@ def choose_backend(experiment: Experiment, needs: Needs) -> tuple[str, str]:
     """Return the backend to use and the plan in words.
 
     Args:
-        experiment: what is to be run.
-        needs: what :func:`check` returned.
+        experiment: what to run.
+        needs: the result of :func:`check`.
 
     Raises:
-        ResourceError: if the plan cannot fit.
+        ResourceError: if the plan does not fit.
     """
     config = experiment.config
     variants = experiment.variants.values()

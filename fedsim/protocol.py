@@ -1,9 +1,9 @@
-"""The interfaces between a method, its agents, its server and whatever carries their messages.
+"""The interfaces between a method, its agents, its server and the transport of their messages.
 
-A method is two programs: what an agent does (:class:`AgentProgram`) and what the server does
-(:class:`ServerProgram`). The server reaches the agents through a :class:`Fleet`; an
-:class:`Aggregator` turns their replies into the only thing that the server may use. None of
-them knows whether it runs in one process or over a cluster.
+A method consists of two programs: the agent's (:class:`AgentProgram`) and the server's
+(:class:`ServerProgram`). The server reaches the agents through a :class:`Fleet`; with an
+:class:`Aggregator`, it sees only the release made from their replies. None of them knows whether
+it runs in one process or on a cluster.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fedsim.space import Array, Space, Value
 
 AgentId = int
 Payload = Mapping[str, Array]
-"""What crosses between agents and server: named arrays of numbers, and nothing else."""
+"""All that agents and server can send: named arrays of numbers."""
 
 State = Mapping[str, Array]
-"""What a program keeps between rounds and writes to the run folder; scalars as 0-d arrays."""
+"""A program's state between rounds, written to the run folder; scalars are 0-d arrays."""
 
 RoundInfo = Mapping[str, float]
-"""Diagnostics of a round for the record; never control."""
+"""Diagnostics of a round, for the record only; they control nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One evaluation as the agent sees it: to be maximised, whatever the scenario's direction.
+    """One evaluation as the agent sees it: always to be maximised, in any scenario.
 
     Attributes:
         step: the agent's own count of steps; 0 is the initial design.
         index: position among the step's proposals.
-        u: where, unit-cube coordinates, shape (D,).
+        u: the point, in unit-cube coordinates, shape (D,).
         y: the observed value, larger is better.
         source: the proposal's source.
     """
@@ -63,18 +63,18 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """What the server sends to its agents: everything that they need from it."""
+    """A message from the server to its agents, with everything that they need from it."""
 
     payload: Payload
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the server asks of its agents.
+    """A request from the server to its agents.
 
     Attributes:
         kind: a name that the agent program knows.
-        payload: arrays that the answer needs.
+        payload: arrays needed for the answer.
     """
 
     kind: str
@@ -86,10 +86,10 @@ class Reply:
     """One agent's answer.
 
     Attributes:
-        agent: who answered.
-        status: ``ok``; ``missing`` (no answer); ``lost_keys`` (the agent was rebuilt and has no
-            secrets any more). Only aggregators meet the last: they make the agents agree on new
-            keys and ask again.
+        agent: the agent that answered.
+        status: ``ok``; ``missing`` (no answer); ``lost_keys`` (the agent was rebuilt and has lost
+            its secrets). Only aggregators get the last: they let the agents agree on new keys and
+            ask again.
         payload: the answer; empty unless ``ok``.
     """
 
@@ -104,9 +104,9 @@ Replies = tuple[Reply, ...]
 
 @runtime_checkable
 class PrivacyEvent(Protocol):
-    """What a release costs: a frozen, hashable value, the input of accountants.
+    """The privacy cost of a release: a frozen, hashable value, the input of accountants.
 
-    The kinds that fedsim can account for are in :mod:`fedsim.privacy.events`.
+    :mod:`fedsim.privacy.events` has the kinds that fedsim can account for.
     """
 
     @property
@@ -116,7 +116,7 @@ class PrivacyEvent(Protocol):
 
     @property
     def agent(self) -> AgentId | None:
-        """The only agent that pays, or None: everybody does."""
+        """The only agent that pays, or None if all do."""
         ...
 
     def record(self) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ class Uncharged(Enum):
 
     Attributes:
         ALREADY_PAID: an earlier event covers it, e.g. one that paid for a whole horizon.
-        NOT_PRIVATE: it protects nobody.
+        NOT_PRIVATE: the release is not private.
     """
 
     ALREADY_PAID = "already paid"
@@ -137,19 +137,19 @@ class Uncharged(Enum):
 
 
 Cost = PrivacyEvent | Uncharged
-"""What a release costs: an event to charge, nothing more, or no privacy at all."""
+"""The cost of a release: an event to charge, or why nothing is charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What an aggregator gives to the server program.
+    """An aggregator's result for the server program.
 
     Attributes:
-        payload: named arrays, or None if there is nothing: a budget refused the release, or the
-            aggregator could not make it.
-        cost: what it costs.
-        experimenter: diagnostics that depend on private values. They go to the run folder
-            only: never to a program, an agent or shared output.
+        payload: named arrays; None if a budget refused the release or the aggregator could not
+            make it.
+        cost: its cost.
+        experimenter: diagnostics that depend on private values. They are only written to the run
+            folder, never given to a program, an agent or shared output.
     """
 
     payload: Payload | None
@@ -159,7 +159,7 @@ class Release:
 
 @runtime_checkable
 class AgentProgram(Protocol):
-    """One participant: its specification and its history; everything else is derived."""
+    """One participant; its state is a function of its settings and history."""
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         """Return the initial design at step 0, else one proposal."""
@@ -174,7 +174,7 @@ class AgentProgram(Protocol):
 
         Raises:
             LostKeysError: if the answer needs secrets that were lost with the agent's process;
-                the aggregator sees ``lost_keys``.
+                the aggregator gets ``lost_keys``.
         """
         ...
 
@@ -183,61 +183,60 @@ class AgentProgram(Protocol):
 class SecretHolder(Protocol):
     """An agent program whose replies depend on secrets, such as encryption keys.
 
-    Secrets are never written, so that a rebuilt program lacks them. What a release contains must
-    not depend on them.
+    Secrets are never written, so a rebuilt program lacks them. The content of a release must not
+    depend on them.
     """
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether this program does."""
+        """Whether this program holds secrets."""
         ...
 
 
 @runtime_checkable
 class PreparingAgent(AgentProgram, Protocol):
-    """An agent program that can use the time in which the server is at work."""
+    """An agent program that can prepare its next step while the server works."""
 
     def prepare(self, step: int, rng: Keys) -> None:
-        """Do what :meth:`propose` will need in this step and that no message decides.
+        """Do work for :meth:`propose` in this step that does not depend on its message.
 
-        It may be called or not, and must not change what is proposed or answered; ``rng`` is the
+        This may or may not be called, and must not change proposals or replies; ``rng`` is the
         step's.
         """
         ...
 
 
 class Stateful(Protocol):
-    """What keeps something between rounds."""
+    """An object with state between rounds."""
 
     def state(self) -> State:
-        """Return what must survive a restart."""
+        """Return the state that must survive a restart."""
         ...
 
     def restore(self, state: State) -> None:
-        """Take up a state that :meth:`state` returned."""
+        """Restore a state that :meth:`state` returned."""
         ...
 
 
 @runtime_checkable
 class Aggregator(Stateful, Protocol):
-    """Turns agents' replies into what the server may use."""
+    """Turns agents' replies into a release that the server may use."""
 
     def cost(self, t: int) -> Cost:
-        """Return what a release in round ``t`` will cost; must not depend on data."""
+        """Return the cost of a release in round ``t``; must not depend on data."""
         ...
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
         """Return a release in round ``t``; may ask again, e.g. for decryption shares.
 
-        Where a reply's status is ``lost_keys``, make new keys with the agents and ask for
-        everything again; the release must come out the same. ``rng`` differs between two
-        releases of a round.
+        If a reply's status is ``lost_keys``, make new keys with the agents and ask for everything
+        again; the release must be the same. ``rng`` differs between two releases of a round.
         """
         ...
 
 
 class Fleet(Protocol):
-    """The server program's only handle on its agents."""
+    """The server program's only access to its agents."""
 
     @property
     def members(self) -> tuple[AgentId, ...]:
@@ -257,10 +256,10 @@ class Fleet(Protocol):
 
         Args:
             t: the round.
-            message: what the server broadcasts, or None.
-            to: the agents that take part; None is everybody.
-            then: asked of each agent after it has observed.
-            via: folds the answers into a :class:`Release`; the program sees only that. It must
+            message: the server's broadcast, or None.
+            to: the agents that take part; None for all.
+            then: the request to each agent after it has observed.
+            via: turns the answers into a :class:`Release`; the program sees only that. It must
                 be one of the program's :attr:`AggregatingServer.aggregators`.
         """
         ...
@@ -273,7 +272,7 @@ class Fleet(Protocol):
         to: Sequence[AgentId] | None = None,
         via: Aggregator | None = None,
     ) -> Replies | Release:
-        """Ask agents without a step; the rest as in :meth:`step`."""
+        """Ask agents without a step; otherwise as in :meth:`step`."""
         ...
 
 
@@ -282,7 +281,7 @@ class ServerProgram(Stateful, Protocol):
     """The server's side of a method."""
 
     def start(self, fleet: Fleet) -> None:
-        """Do what comes before round 0: helpers' own runs, key set-up, a support set."""
+        """Do the work before round 0, such as helpers' own runs, key set-up or a support set."""
         ...
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
@@ -296,13 +295,13 @@ class AggregatingServer(Protocol):
 
     @property
     def aggregators(self) -> Mapping[str, Aggregator]:
-        """The aggregators that it passes to its fleet, by name: what they remember is kept."""
+        """The aggregators that it passes to its fleet, by name; their states are saved."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a method may know of the federation: all of it public.
+    """What a method may know about the federation; all of it is public.
 
     Attributes:
         space: the search space.
@@ -337,16 +336,16 @@ class Method(Protocol):
 
 @runtime_checkable
 class PlansCosts(Protocol):
-    """A method that knows beforehand what a run will cost."""
+    """A method that knows a run's privacy costs in advance."""
 
     def planned_costs(self) -> Sequence[PrivacyEvent]:
-        """Return the events of a whole run, so that its privacy loss is known before it starts."""
+        """Return the events of a whole run, for its privacy loss before it starts."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an objective may return instead of a number.
+    """A value that an objective may return instead of a number.
 
     Attributes:
         y: the observed value, in the scenario's units.
@@ -371,7 +370,7 @@ class Scenario(Protocol):
 
     Built as ``Class(**settings)``, in every process and more than once: keep that cheap. A
     configuration file's ``scenario:`` section is checked against the constructor's names and
-    annotations. One that names ``seed`` or ``data_dir`` is given the run's seed and ``--data``.
+    annotations. Arguments named ``seed`` and ``data_dir`` get the run's seed and ``--data``.
     See also :class:`KnowsOptimum`.
     """
 
@@ -382,7 +381,7 @@ class Scenario(Protocol):
 
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
-        """Which way is better."""
+        """Whether larger or smaller values are better."""
         ...
 
     @property

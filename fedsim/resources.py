@@ -1,4 +1,4 @@
-"""What one evaluation of an objective needs, where it is to run as a task of its own."""
+"""The resources that one evaluation of an objective needs, if it runs as a separate task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fedsim.protocol import Objective
 
 @dataclass(frozen=True)
 class Resources:
-    """What one evaluation needs of a node, for the scheduler: it is no limit.
+    """The resources of a node that one evaluation needs; for the scheduler, not a limit.
 
     Attributes:
-        cpus: CPUs, at least 0; numerical libraries still work with one thread.
-        gpus: GPUs, at least 0; fractions share one.
+        cpus: CPUs, at least 0; numerical libraries still use one thread.
+        gpus: GPUs, at least 0; a fraction shares a GPU.
         memory_megabytes: memory, at least 0.
     """
 
@@ -35,7 +35,7 @@ class Resources:
         require(whole, "resources.gpus", "a whole number, or a fraction of one", self.gpus)
 
     def describe(self) -> str:
-        """Return the needs in words."""
+        """Return the resources in words."""
         parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
         parts += [f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}"] if self.gpus else []
         parts += [f"{self.memory_megabytes:.0f} MB"] if self.memory_megabytes else []
@@ -44,22 +44,22 @@ class Resources:
 
 @runtime_checkable
 class NeedsResources(Protocol):
-    """An objective that is expensive, and is evaluated as Ray tasks.
+    """An expensive objective, to be evaluated as Ray tasks.
 
-    All objectives of a run declare resources, or none does.
+    Either all objectives of a run declare resources, or none does.
     """
 
     @property
     def resources(self) -> Resources | None:
-        """What one evaluation needs; None: it runs beside its agent."""
+        """The resources of one evaluation; None: it runs in its agent's process."""
         ...
 
 
 def declared_resources(objective: Objective) -> Resources | None:
-    """Return what an objective says that it needs, or None if it runs beside its agent.
+    """Return the resources that an objective declares, or None if it runs in its agent's process.
 
     Raises:
-        ConfigError: if its ``resources`` is something else.
+        ConfigError: if its ``resources`` is anything else.
     """
     resources: object = objective.resources if isinstance(objective, NeedsResources) else None
     if resources is not None and not isinstance(resources, Resources):

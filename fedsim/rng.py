@@ -1,10 +1,9 @@
-"""The one way to get randomness.
+"""Randomness: all of it comes from here.
 
-No generator is global and none is carried along: each use derives a fresh one from a key
-(seed, purpose, agent, step, index). A retry therefore repeats what it retries, and the
-result of a run does not depend on where or in which order its parts were computed. Keys do
-not hold the method's name, so that methods compared on one seed share their functions,
-initial designs and observation noise.
+No generator is global or reused: each use derives a new one from a key (seed, purpose, agent,
+step, index). So a retry repeats the same draws, and a run's result does not depend on where or in
+which order its parts were computed. Keys do not contain the method's name, so methods compared on
+one seed share functions, initial designs and observation noise.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def rng(
 
     Args:
         seed: the run's seed, at least 0.
-        purpose: what the numbers are for, any text.
+        purpose: what the numbers are used for; any text.
         agent: the agent, or :data:`SERVER`.
         step: the agent's own count of steps (or the round, for the server), at least 0.
         index: distinguishes several draws of one purpose in one step, at least 0.
@@ -40,7 +39,7 @@ def rng(
     if seed < 0:
         raise ConfigError(f"seeds: expected an integer of at least 0, got {seed}")
     purpose_word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
-    # The first call adds nothing: most steps and rounds have one only.
+    # The first call adds nothing to the key: most steps and rounds have only one.
     key = (purpose_word, agent + 1, step, index, *([call] if call else []))
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
 
@@ -54,7 +53,7 @@ class Keys:
         agent: the agent, or :data:`SERVER`.
         step: the agent's own count of steps (or the round, for the server).
         call: which request to the agent in this step, or which release in this round.
-        scope: put before every purpose, so that an aggregator's questions have own keys.
+        scope: prefix of every purpose, so that an aggregator's requests have their own keys.
     """
 
     seed: int
@@ -70,13 +69,13 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class SystemKeys:
-    """Looks like :class:`Keys`, but every generator is seeded by the operating system.
+    """Like :class:`Keys`, but every generator is seeded by the operating system.
 
-    Used for the sampling and the noise of a privacy mechanism whose draws nobody may repeat.
+    For sampling and noise of a privacy mechanism whose draws must not be repeatable.
     """
 
     def __call__(self, purpose: str, index: int = 0) -> np.random.Generator:
-        """Return a fresh generator; ``purpose`` and ``index`` do not matter."""
+        """Return a new generator; ``purpose`` and ``index`` are ignored."""
         # SeedSequence without entropy takes 128 bits from os.urandom (through secrets).
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence()))
 

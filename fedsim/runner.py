@@ -1,7 +1,7 @@
 """The composition root: from a configuration to a finished run folder.
 
-This module and the command line are the only ones in ``fedsim`` that know the engine
-(``fedsim.actors``), which they import only when a run is to use Ray.
+In ``fedsim``, only this module and :mod:`fedsim.preflight` import the engine (``fedsim.actors``),
+and only for runs on Ray.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def run(
     out: str | Path | None = None,
     listener: Listener | None = None,
 ) -> Run:
-    """Run a simulation and return it, finished.
+    """Run a simulation and return the finished run.
 
     Args:
         config: a file, the name of a ready configuration, a mapping, or None for the default.
         overrides: ``dotted.key=value`` assignments.
-        data_dir: where data sets lie; the environment's ``FEDSIM_DATA`` if left out.
-        out: the run folder, which must not exist; ``runs/NAME-NUMBER`` if left out.
+        data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
+        out: the run folder, which must not exist; by default ``runs/NAME-NUMBER``.
         listener: follows the run.
 
     Raises:
-        FedsimError: whatever goes wrong; ``exit_code`` and the message say what.
+        FedsimError: for any failure; ``exit_code`` and the message say what failed.
     """
     from fedsim.results.analysis import load
 
@@ -66,7 +66,7 @@ def run(
 
 
 def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
-    """Go on with an unfinished run, from its last recorded evaluation.
+    """Resume an unfinished run from its last recorded evaluation.
 
     Args:
         folder: the run folder.
@@ -100,7 +100,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
 
 
 def make_jobs(experiment: Experiment, folder: Path) -> list[Job]:
-    """Return one job per variant and seed, with the folder that each is kept in."""
+    """Return one job per variant and seed, each with its folder."""
     jobs = []
     several = bool(experiment.config.variants) or experiment.config.noise_control
     for label, variant in experiment.variants.items():
@@ -156,7 +156,7 @@ def _execute(
             for job in jobs:
                 keeper.started(job)
                 notify, built = partial(keeper.progress, job), scenario(job.simulation.spec)
-                with chdir(Path.cwd()):  # an objective may go elsewhere
+                with chdir(Path.cwd()):  # an objective may change it
                     run_serial(job.simulation, built, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
@@ -167,7 +167,7 @@ def _execute(
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
         keeper.stopped("interrupted", why)
-        again = f"go on with: fedsim resume {shlex.quote(str(folder))}"
+        again = f"continue with: fedsim resume {shlex.quote(str(folder))}"
         raise Interrupted(f"{why}; {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
@@ -176,7 +176,7 @@ def _execute(
 
 
 def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
-    """Make every job's folder, unless it is there already."""
+    """Create every job's folder, unless it already exists."""
     for job in jobs:
         if not (job.folder.path / "config.yaml").exists():
             config = job.config.model_dump(mode="json", exclude={"variants"})

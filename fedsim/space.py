@@ -45,8 +45,8 @@ class Parameter:
         """Check the ranges.
 
         Raises:
-            ConfigError: if a bound is not finite or not in order, or a log scale meets a bound
-                of 0 or less, or a grid has fewer than two levels.
+            ConfigError: if a bound is not finite or not in order, or a log scale has a bound of 0
+                or less, or a grid has fewer than two levels.
         """
         where, bounds = f"parameter {self.name!r}", f"[{self.lower}, {self.upper}]"
         finite = math.isfinite(self.upper - self.lower)  # nor may the width overflow
@@ -117,7 +117,7 @@ class Box:
         return inside
 
     def clip(self, U: Array) -> Array:
-        """Return ``U`` moved into the box; a half-open border gives the largest number below it."""
+        """Return ``U`` moved into the box; for a half-open border, the largest number below it."""
         return np.clip(U, self.lower, self.highest)
 
     @property
@@ -160,9 +160,9 @@ class Space:
 
     @cached_property
     def grid(self) -> Array | None:
-        """All points of a space whose parameters are all on grids, shape (n, D), else None.
+        """All points of the space, shape (n, D), if all parameters are on grids, else None.
 
-        Integer parameters alone do not make a grid: their ranges may be huge.
+        Integer parameters without levels do not make a grid: their ranges may be huge.
         """
         if any(p.levels is None for p in self.parameters):
             return None
@@ -228,7 +228,7 @@ class Space:
     def subregions(self, count: int) -> tuple[Box, ...]:
         """Divide the cube into ``count`` boxes of equal volume (DP-FTS-DE, App. B.2.1).
 
-        The prime factors of ``count``, largest first, are dealt to the dimensions in turn: 4
+        The prime factors of ``count``, largest first, are assigned to the dimensions in turn: 4
         boxes in 2-D are the four quarters, in 3-D the quarters of the first two dimensions. The
         last dimension varies fastest.
 
@@ -261,15 +261,15 @@ def _prime_factors(count: int) -> list[int]:
 def uniform_design(space: Space, box: Box, count: int, generator: np.random.Generator) -> Array:
     """Draw ``count`` points uniformly from a box, shape (count, D).
 
-    One uniform draw per point and dimension is stretched onto the box, so that two boxes get
-    paired designs from equal generators. A parameter with levels gets levels inside the box; an
-    integer parameter is drawn like a real one, and :meth:`Space.snap` rounds it (so it may end
-    half a step outside the box, and its two ends are half as likely as the rest).
+    One uniform draw per point and dimension is scaled to the box, so two boxes get paired designs
+    from equal generators. A parameter with levels gets levels inside the box. An integer parameter
+    is drawn like a real one, then :meth:`Space.snap` rounds it (so it may end half a step outside
+    the box, and its two ends are half as likely as the rest).
 
     Args:
         space: the search space.
-        box: where to draw.
-        count: how many points.
+        box: the box to draw from.
+        count: the number of points.
         generator: consumed.
 
     Raises:

@@ -1,7 +1,7 @@
 """A conformance suite for scenarios, methods and aggregators of your own.
 
-Call a check in a test; it returns if all is well and raises :class:`ConformanceError` with what
-was expected if not. It needs no files, no Ray and about a second.
+Call a check in a test: it raises :class:`ConformanceError` if the class does not follow its
+protocol. It needs no files, no Ray and about a second.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fedsim.space import uniform_design
 
 
 class ConformanceError(AssertionError):
-    """Code does not keep what the protocol asks of it."""
+    """A class does not follow its protocol."""
 
 
 def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> None:
@@ -48,8 +48,8 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
         seed: of the points and of the objectives' randomness.
 
     Raises:
-        ConformanceError: if it lacks something, an objective fails, changes its point, or gives
-            two values for one key, or a noiseless value is better than the optimum.
+        ConformanceError: if an attribute is missing, an objective fails, changes its point, or
+            gives two values for one key, or a noiseless value is better than the optimum.
     """
     try:
         require_scenario(scenario, type(scenario).__name__)
@@ -89,11 +89,11 @@ def check_method(
     rounds: int = 4,
     seed: int = 0,
 ) -> None:
-    """Run a method twice: undisturbed, and with all its programs made anew before every call.
+    """Run a method twice: undisturbed, and with all its programs rebuilt before every call.
 
-    Both must do the same: an agent is a function of its settings, history and messages, a server
-    of its settings and state, and all randomness comes from the keys that they are given. Agents
-    that can prepare their steps do so in the first run only.
+    Both runs must be the same: an agent is a function of its settings, history and messages, a
+    server of its settings and state, and all randomness comes from their keys. Agents that can
+    prepare their steps do so only in the first run.
 
     Args:
         factory: makes the method, e.g. ``lambda context: MyMethod(context, beta=2)``.
@@ -114,7 +114,7 @@ def check_method(
     for one, other in zip_longest(undisturbed, restarted):
         _expect(
             one == other,
-            f"the same from programs that were made anew from history and state, got {other} "
+            f"the same from programs that were rebuilt from history and state, got {other} "
             f"instead of {one}",
         )
 
@@ -127,11 +127,11 @@ def check_aggregator(
     Args:
         factory: makes it.
         replies: what agents may answer, one reply per agent; they are also tried missing.
-        fleet: whom it may ask again; None if it asks nobody.
+        fleet: the fleet for its own requests; None if it makes none.
 
     Raises:
         ConformanceError: if a release depends on anything but its arguments and state, its cost
-            is not the announced one or depends on the replies, or its form does.
+            is not the announced one, or its cost or form depends on the replies.
     """
     given = tuple(replace(r, payload=frozen(r.payload, f"agent {r.agent}")) for r in replies)
     absent = tuple(Reply(r.agent, "missing", {}) for r in replies)

@@ -1,1 +1,1 @@
-"""The workloads: objectives, data, ready configuration files. Import as ``fedsim.scenarios``."""
+"""Workloads: objectives, data, ready configuration files. Import as ``fedsim.scenarios``."""

@@ -1,13 +1,13 @@
 """Support vector machines on handwritten digits: every agent tunes C and gamma on its own data.
 
-The data are scikit-learn's bundled digits (1797 images of 8 x 8 pixels, ten classes), so that
-nothing is downloaded. As in the papers' experiments, an agent trains on half of its samples and
-its objective is the accuracy on the other half. Who wrote a digit is not told, so that there is no
-``natural`` partition.
+The data are scikit-learn's bundled digits (1797 images of 8 x 8 pixels, ten classes), so nothing is
+downloaded. As in the papers' experiments, an agent trains on half of its samples and its objective
+is the accuracy on the other half. The writers of the digits are unknown, so there is no ``natural``
+partition.
 
-Accuracy moves in steps of one validation sample. It has a floor where C or gamma is too small or
-gamma is too large (only the most frequent digits are predicted): with the default settings about
-two fifths of the square, while about a sixth of it reaches an agent's best value.
+Accuracy changes in steps of one validation sample. It has a floor where C or gamma is too small or
+gamma is too large (only the most frequent digits are predicted): with the default settings, on
+about two fifths of the square. About a sixth of the square reaches an agent's best value.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class DigitsSVM:
 
     Attributes:
         agents: the number of agents, at least 1. At most 177 with the default partition.
-        partition: how the digits are dealt to the agents, see :mod:`fedsim.scenarios.partition`.
-        seed: the run's seed; equal seeds give equal deals.
+        partition: how the digits are divided, see :mod:`fedsim.scenarios.partition`.
+        seed: the run's seed; equal seeds give equal shares.
 
     Raises:
         ConfigError: if a setting is out of range.
@@ -74,8 +74,8 @@ class DigitsSVM:
         """Return the agent's black box; the first call checks the data of all agents.
 
         Raises:
-            ConfigError: if the digits cannot be dealt so, or an agent's training half has one
-                class only or its validation half is empty.
+            ConfigError: if this partition is impossible, or an agent's training half has only one
+                class or its validation half is empty.
         """
         pixels, labels = self._digits
         train, validation = self._halves[agent]
@@ -107,7 +107,7 @@ class DigitsSVM:
 class SVMObjective:
     """Trains on one half of an agent's samples and returns the accuracy on the other.
 
-    It holds no other data, so that it can be sent to where it is evaluated.
+    It has no other data, so it can be sent to where it is evaluated.
 
     Attributes:
         train_pixels: pixels of the training half, shape (n, D).

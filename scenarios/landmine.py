@@ -9,19 +9,19 @@ area under the ROC curve (AUC) on the validation half.
 Two scores:
 
 - ``decision``: the AUC of the decision function. It is exact.
-- ``platt``: the AUC of Platt's probabilities, as the papers' published code has it. The sigmoid is
+- ``platt``: the AUC of Platt's probabilities, as in the papers' published code. The sigmoid is
   fitted to out-of-fold decision values of a random 5-fold cross-validation, as in LIBSVM. A
   sigmoid keeps the order of the decision values or, if its slope has the wrong sign, reverses it:
-  the AUC is then 1 - AUC. With as few as 7 mines in a training half that happens in about a
-  quarter of all calls at random points. So this objective is noisy, and the best value seen so far
-  profits from the noise. The value without it, recorded for the experimenter, is ``decision``.
+  the AUC is then 1 - AUC. With as few as 7 mines in a training half, this happens in about a
+  quarter of all calls at random points. So this objective is noisy, and the best value so far
+  profits from the noise. The noiseless value, recorded for the experimenter, is ``decision``.
 
-No sigmoid needs to be fitted for that: the likelihood's maximum over the intercept is concave in
-the slope, and its derivative at slope 0 is proportional to the difference of the two classes' mean
-decision values, so that their order is the slope's sign.
+The sigmoid need not be fitted: the likelihood's maximum over the intercept is concave in the
+slope, and its derivative at slope 0 is proportional to the difference of the two classes' mean
+decision values, so the sign of that difference is the slope's sign.
 
-Deviation from the published code: LIBSVM's probabilities are rounded and clipped, which ties or
-swaps some neighbours; here they are not.
+Deviation from the published code: LIBSVM rounds and clips probabilities, which ties or swaps some
+neighbours; this code does not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Landmine:
         agents: the number of agents, 1 to 29: agent n has field n + 1.
         score: ``decision`` or ``platt``; see the module.
         scale: of both parameters, ``linear`` as in the papers, or ``log``.
-        data_dir: where data sets lie, or None for the user's cache.
+        data_dir: the folder of the data sets, or None for the user's cache.
 
     Raises:
         ConfigError: if a setting is out of range.
@@ -88,10 +88,10 @@ class Landmine:
         """Return the agent's black box.
 
         Raises:
-            MissingDataError: if the data set is not there.
+            MissingDataError: if the data set is missing.
             ConfigError: if its checksum is wrong.
         """
-        # Loaded here, so that fedsim's commands need not load scikit-learn.
+        # Imported here, so that fedsim's commands do not load scikit-learn.
         from sklearn.model_selection import train_test_split
 
         features, labels = self._fields[agent]
@@ -136,8 +136,8 @@ class FieldObjective:
     """Trains on one half of a field and returns the AUC on the other.
 
     Attributes:
-        train: what it trains on.
-        validation: what it is judged by; both classes occur.
+        train: the training half.
+        validation: the validation half, with both classes.
         score: ``decision`` or ``platt``.
     """
 
@@ -146,7 +146,7 @@ class FieldObjective:
     score: Literal["decision", "platt"]
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
-        """Return the validation AUC, in [0, 1]; ``rng`` deals the folds of ``platt``."""
+        """Return the validation AUC, in [0, 1]; ``rng`` draws the folds of ``platt``."""
         C, gamma = float(point["C"]), float(point["gamma"])
         decision = decision_values(self.train, self.validation.features, C, gamma)
         exact = area_under_curve(self.validation.labels, decision)
@@ -159,7 +159,7 @@ class FieldObjective:
 def decision_values(train: Half, X: Array, C: float, gamma: float) -> Array:
     """Train an SVM and return its decision function at the rows of ``X`` (m, D), shape (m,).
 
-    Where all labels are equal, the decision is -1 or 1 everywhere, as in LIBSVM.
+    If all labels are equal, the decision is -1 or 1 everywhere, as in LIBSVM.
     """
     from sklearn.svm import SVC
 
@@ -187,10 +187,10 @@ def sigmoid_sign(train: Half, C: float, gamma: float, generator: np.random.Gener
     """Return the sign of the slope of Platt's sigmoid in the decision value: -1, 0 or 1.
 
     Args:
-        train: what the SVM trains on; both classes occur.
+        train: the training half, with both classes.
         C: the penalty parameter.
-        gamma: the kernel's.
-        generator: deals the samples to the folds; consumed.
+        gamma: the kernel's parameter.
+        generator: assigns the samples to folds; consumed.
     """
     X, y = train.features, train.labels
     decision = np.empty(len(y))

@@ -1,15 +1,15 @@
-"""Ways to deal one labelled data set to many agents, and each agent's samples to two halves.
+"""Divides a labelled data set among agents, and each agent's samples into two halves.
 
-A deal is one ascending array of sample indices per agent; all kinds but ``natural`` deal every
-sample exactly once. The kinds:
+A partition (a deal) is one ascending array of sample indices per agent; all kinds but ``natural``
+use every sample exactly once. The kinds:
 
 - ``dirichlet``: label skew, Yurochkin et al., "Bayesian nonparametric federated learning of neural
   networks" (ICML 2019). Deviation: a few samples per agent are set aside first.
 - ``quantity``: quantity skew, Li et al., "Federated learning on non-IID data silos: an experimental
   study" (ICDE 2022). The same deviation.
 - ``iid``: at random, in equal numbers.
-- ``natural``: by a column of the data, such as who wrote a digit, one agent per value; samples
-  of other values are left out.
+- ``natural``: by a column of the data, such as the writer of a digit, one agent per value; samples
+  with other values are left out.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ Kind = Literal["dirichlet", "quantity", "iid", "natural"]
 
 WHERE = "scenario.partition"
 LARGEST = 1e9
-"""Of concentrations: shares are equal to about 1 part in 30,000, and sums of gammas are finite."""
+"""Largest concentration: shares are equal to 1 part in 30,000, and sums of gammas are finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How a data set is dealt to the agents.
+    """How a data set is divided among the agents.
 
     Attributes:
         kind: ``dirichlet``, ``quantity``, ``iid`` or ``natural``.
-        concentration: of the Dirichlet distribution of shares, in (0, 1e9]: small values make
-            agents differ. Kinds ``dirichlet`` and ``quantity`` only.
+        concentration: of the Dirichlet distribution of shares, in (0, 1e9]; small values make
+            agents differ. Only for ``dirichlet`` and ``quantity``.
         minimum: the fewest samples of an agent, at least 1: ``dirichlet``: of each of two classes;
-            ``quantity``: of any class. Other kinds do not use it.
+            ``quantity``: of any class. Other kinds ignore it.
 
     Raises:
         ConfigError: if a setting is out of range.
@@ -69,17 +69,17 @@ def deal(
     generator: np.random.Generator,
     column: Column | None = None,
 ) -> tuple[Indices, ...]:
-    """Deal samples as a configuration says.
+    """Deal samples as configured.
 
     Args:
-        partition: how.
+        partition: how to deal them.
         labels: one class per sample, shape (n,).
         agents: the number of agents, at least 1.
         generator: consumed, except by ``natural``.
-        column: one value per sample, shape (n,), for ``natural``; None: the data have none.
+        column: one value per sample, shape (n,), for ``natural``; None if the data have none.
 
     Raises:
-        ConfigError: if the data do not allow it.
+        ConfigError: if this is impossible with the data.
     """
     concentration, minimum = partition.concentration, partition.minimum
     match partition.kind:
@@ -93,7 +93,7 @@ def deal(
             if column is None:
                 raise ConfigError(
                     f"{WHERE}.kind: expected dirichlet, quantity or iid, got natural: these data "
-                    "do not tell whose a sample is"
+                    "do not say whose a sample is"
                 )
             return by_column(column, agents)
 
@@ -110,10 +110,10 @@ def dirichlet_label_skew(
     For every class, the agents' shares of its samples are drawn from a symmetric Dirichlet
     distribution. Small concentrations leave most agents few classes and unequal sizes.
 
-    Every agent is sure of ``minimum`` samples of each of two classes: these are set aside first,
-    from the two classes in which its shares are largest (or, where those are used up, from the
-    next pair with samples left), and the shares are applied to what remains. The usual
-    alternative, drawing again until everybody has enough, need not end.
+    Every agent gets at least ``minimum`` samples of each of two classes: these are set aside
+    first, from the two classes in which its shares are largest (or, if those are used up, from the
+    next pair with samples left), and the shares are applied to the rest. The usual alternative,
+    drawing again until every agent has enough, may never end.
 
     Args:
         labels: one class per sample, shape (n,).
@@ -150,9 +150,9 @@ def quantity_skew(
 ) -> tuple[Indices, ...]:
     """Deal samples at random, in unequal numbers.
 
-    Every agent is sure of ``minimum`` of the n ``samples``; its share of the other ones, r of them,
-    is drawn from a symmetric Dirichlet distribution. A size so has the mean n / N and the standard
-    deviation r sqrt((N - 1) / (N a + 1)) / N, for N ``agents`` and the ``concentration`` a.
+    Every agent gets ``minimum`` of the n ``samples``, plus a share of the other r samples drawn
+    from a symmetric Dirichlet distribution. So a size has the mean n / N and the standard deviation
+    r sqrt((N - 1) / (N a + 1)) / N, for N ``agents`` and the ``concentration`` a.
 
     Raises:
         ConfigError: if a setting is out of range or there are too few samples for ``agents``.
@@ -166,7 +166,7 @@ def quantity_skew(
 
 
 def iid(samples: int, agents: int, generator: np.random.Generator) -> tuple[Indices, ...]:
-    """Deal a number of samples at random, in sizes that differ by one at most.
+    """Deal a number of samples at random, in sizes that differ by at most one.
 
     Raises:
         ConfigError: if there are more agents than samples, or none.
@@ -176,11 +176,11 @@ def iid(samples: int, agents: int, generator: np.random.Generator) -> tuple[Indi
 
 
 def by_column(column: Column, agents: int) -> tuple[Indices, ...]:
-    """Give the samples of each value of a column to an agent, the smallest value's to agent 0.
+    """Give each agent the samples of one value of a column, agent 0 those of the smallest value.
 
     Args:
-        column: one value per sample, shape (n,), of any type that has an order.
-        agents: how many values are used, at least 1: the smallest ones.
+        column: one value per sample, shape (n,), of any sortable type.
+        agents: the number of values to use, at least 1; the smallest ones are used.
 
     Raises:
         ConfigError: if there are fewer values than agents.
@@ -198,7 +198,7 @@ def by_column(column: Column, agents: int) -> tuple[Indices, ...]:
 def stratified_halves(
     samples: Indices, labels: Labels, generator: np.random.Generator
 ) -> tuple[Indices, Indices]:
-    """Split samples at random into halves that share every class equally, up to one sample.
+    """Split samples at random into halves with equal shares of every class, up to one sample.
 
     Args:
         samples: indices into ``labels``, shape (n,).
@@ -211,15 +211,15 @@ def stratified_halves(
 
 
 def require_two_classes(halves: Sequence[tuple[Indices, Indices]], labels: Labels) -> None:
-    """Refuse a deal with an agent on whose data no classifier can be trained and validated.
+    """Refuse a deal in which some agent's data cannot train and validate a classifier.
 
     Args:
         halves: every agent's training and validation samples, indices into ``labels``.
         labels: classes of all samples.
 
     Raises:
-        ConfigError: names the first agent whose training half has fewer than two classes, or
-            whose validation half is empty.
+        ConfigError: if an agent's training half has fewer than two classes, or its validation half
+            is empty; names the first such agent.
     """
     for agent, (train, validation) in enumerate(halves):
         classes = np.unique(labels[train])
@@ -265,7 +265,7 @@ def _feasible(blocks: Indices, agents: int) -> bool:
 
 
 def _pairs(shares: Array, blocks: Indices) -> Indices:
-    """Choose two classes for every agent: its largest shares that leave enough for the others.
+    """Choose two classes for every agent: its largest shares that leave enough for other agents.
 
     Args:
         shares: the agents' shares of every class, shape (K, agents).
@@ -291,7 +291,7 @@ def _pairs(shares: Array, blocks: Indices) -> Indices:
 
 
 def _apportion(shares: Array, total: int) -> Indices:
-    """Return whole numbers that add up to ``total``, each within 1 of its share of it."""
+    """Return integers that add up to ``total``, each within 1 of its share."""
     ends = np.floor(total * np.cumsum(shares)).astype(np.intp)
     ends[-1] = total  # the shares may add up to a little less than 1
     return np.diff(ends, prepend=0)

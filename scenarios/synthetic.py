@@ -4,14 +4,14 @@ Sources: Dai, Low and Jaillet, "Differentially private federated Bayesian optimi
 distributed exploration" (DP-FTS-DE), Apps. B.1.1 and B.1.2; "Federated Bayesian optimization
 via Thompson sampling" (FTS), App. D.1.
 
-Notation: n grid points x_i = i / (n - 1); m >= n points of a circle that holds the grid;
+Notation: n grid points x_i = i / (n - 1); m >= n points of a circle that contains the grid;
 c, shape (m,), covariances of the circle's first point with all of its points; lambda, shape
 (m // 2 + 1,), the eigenvalues of the circulant covariance matrix, which are the discrete Fourier
 transform of c.
 
-Deviations: none. The papers do not say how they draw from the process; here it is done by
-circulant embedding, which is exact, needs no jitter and no linear algebra library (Dietrich and
-Newsam, "Fast and exact simulation of stationary Gaussian processes through circulant embedding
+Deviations: none. The papers do not say how they draw from the process. Here it is done by
+circulant embedding, which is exact and needs neither jitter nor a linear algebra library (Dietrich
+and Newsam, "Fast and exact simulation of stationary Gaussian processes through circulant embedding
 of the covariance matrix", 1997).
 """
 
@@ -39,11 +39,11 @@ class Synthetic:
     """Related functions on a grid of [0, 1], to be maximised.
 
     All agents start from one function with values in [0, 1]. There are two ways to make them
-    differ, of which exactly one is in force:
+    differ; exactly one is used:
 
     - ``perturbation`` d: +d or -d, with equal probability, is added at every grid point;
-    - ``mixture`` alpha: ``alpha * own + (1 - alpha) * shared``, where ``own`` is a draw of the
-      agent's own with values in [0, 1]. 0 makes all agents alike, 1 makes them independent.
+    - ``mixture`` alpha: ``alpha * own + (1 - alpha) * shared``, where ``own`` is the agent's own
+      draw with values in [0, 1]. 0 makes all agents alike, 1 makes them independent.
 
     Attributes:
         agents: the number of agents, at least 1.
@@ -83,7 +83,7 @@ class Synthetic:
             raise ConfigError(
                 "scenario: expected exactly one of perturbation and mixture, got "
                 f"perturbation {self.perturbation} and mixture {self.mixture}; "
-                "set the one that is not wanted to null"
+                "set exactly one of them to null"
             )
         if self.perturbation is not None:
             expected = "finite and at least 0"
@@ -155,9 +155,9 @@ class GridObjective:
 def circle_size(grid_size: int, length_scale: float) -> int:
     """Return the number of points m of a circle on which the embedding is exact.
 
-    Two grid points must be further apart the long way round than the kernel reaches (so that
-    their covariance is the line's), and half of the circle must be longer than that reach (so
-    that the matrix is positive semi-definite).
+    Around the far side of the circle, two grid points must be further apart than the kernel
+    reaches, so that their covariance is the line's. Half of the circle must be longer than that
+    reach, so that the matrix is positive semi-definite.
     """
     reach = math.ceil(_REACH * length_scale * (grid_size - 1))
     needed = max(grid_size + reach, 2 * reach)
@@ -170,7 +170,7 @@ def circulant_root(grid_size: int, length_scale: float) -> Array:
     steps = np.arange(circle)
     distance = np.minimum(steps, circle - steps) / (grid_size - 1)
     c = np.exp(-0.5 * (distance / length_scale) ** 2)
-    # Eigenvalues are non-negative but for rounding, of about 1e-15.
+    # Eigenvalues are non-negative except for rounding, of about 1e-15.
     return np.sqrt(np.maximum(np.fft.rfft(c).real, 0.0))
 
 

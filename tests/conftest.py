@@ -1,4 +1,4 @@
-"""What tests of the whole share: a folder of their own, and users' modules in it."""
+"""Fixtures for all tests: a temporary current folder, and users' modules in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedsim.privacy import loss_distribution
 from fedsim.privacy.renyi import RdpAccountant
 from fedsim.space import Array
 
-# How long an example takes depends on what else the machine is doing: no deadlines.
+# No deadlines: how long an example takes depends on the machine's load.
 settings.register_profile("fedsim", deadline=None)
 settings.load_profile("fedsim")
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Ray's processes would give way (nice 15) to whatever other tests run beside them, and starve.
+# With Ray's default (nice 15), its processes would starve next to other tests.
 os.environ.update({"RAY_worker_niceness": "0"})
 # Of the processes that this one starts, pytest-xdist's too: with more threads than cores, small
 # matrices take several times as long.
@@ -100,7 +100,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Where the real data sets lie; a test that needs them is skipped where they are not."""
+    """The folder of the real data sets; tests that need it are skipped without it."""
     named = os.environ.get("FEDSIM_DATA")
     folder = Path(named).absolute() if named else ROOT.parent / "shared" / "data"
     if not folder.is_dir():

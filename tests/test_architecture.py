@@ -1,6 +1,6 @@
 """The rooms of the source tree: which module is in which, and which way their imports point.
 
-docs/architecture.md tells people the same; the last test holds the page against the tree.
+docs/architecture.md describes the same; the last test compares the page with the tree.
 """
 
 import ast
@@ -28,7 +28,7 @@ GROUND = (
 TOP = ("jobs", "preflight", "runner", "testing")
 
 # The levels inside fedsim/, low to high, and the modules or packages of each room. A room imports
-# from lower levels only; two rooms of one level do not know one another.
+# only from lower levels; rooms of one level do not import one another.
 LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"ground": GROUND},
     {"surrogates": ("surrogates",)},

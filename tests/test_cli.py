@@ -190,7 +190,7 @@ class TestOthers:
         fedsim("init", name)
         text = Path(f"{name}.yaml").read_text("utf-8")
         assert parse_yaml(text)["scenario"]["name"] in SCENARIOS
-        assert "exists already" in fedsim("init", name, code=2)[1]
+        assert "already exists" in fedsim("init", name, code=2)[1]
         assert Path(f"{name}.yaml").read_text("utf-8") == text
 
     def test_init_of_an_unknown_name(self, fedsim: Command) -> None:
@@ -268,7 +268,7 @@ class TestEvaluate:
         ]
         assert values[0] == values[1]
         assert len(set(values)) == 3
-        assert "does not tell noiseless values" in fedsim(
+        assert "does not return noiseless values" in fedsim(
             *self.SVM, "--point", "[1, 0.1]", "--noiseless", code=2
         )[1].replace("\n", " ")
 
@@ -339,7 +339,7 @@ class TestProcess:
         return {**os.environ, **changes}
 
     def test_without_unicode_and_without_assertions(self, here: Path) -> None:
-        """A locale that knows no Greek, `python -O`, and a file with Greek in it."""
+        """A locale without Greek letters, `python -O`, and a file with Greek in it."""
         raw = small("dp-fts-de", name="β", variants={"ε = 1": {}})
         write(raw)
         command = [sys.executable, "-O", *COMMAND[1:], "run", "run.yaml"]

@@ -1,4 +1,4 @@
-"""Every command and example that README and docs show is run."""
+"""Runs every command and example in README and docs."""
 
 import os
 import re
@@ -16,10 +16,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 # Commands that take minutes are shown whole and tried as a dry run.
 LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy)")
 
-# Targets are tried as a dry run; settings of the environment may stand before make.
+# Targets are tried as a dry run; environment variables may precede make.
 MAKE = re.compile(r"^((?:\w+=\S+ )*)make\b")
 
-# What makes the others a matter of seconds, by a part of the command; the last of two values holds.
+# Options that make the other commands take seconds, by a part of the command; later values win.
 SMALLER = {
     "fedsim run": " --set rounds=2 --set scenario.agents=4",
     "--backend ray": " --dry-run",  # tests/actors run on Ray
@@ -39,7 +39,7 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def readers_folder(tmp_path: Path) -> Path:
-    """Return a folder as a reader would have it: the clone's docs, and nothing else."""
+    """Return a folder with the files that a reader's clone has and the commands need."""
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)

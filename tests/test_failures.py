@@ -1,4 +1,4 @@
-"""What goes wrong, as a user meets it: the message, the exit code, and nothing recorded lost."""
+"""Failures as a user sees them: the message, the exit code, and nothing recorded is lost."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def uninterrupted() -> str:
 
 
 def resumed(folder: str = "runs/small-1") -> str:
-    """Return the journal's digest of a run that goes on after the trouble is mended."""
+    """Return the digest of the journal of a run that is resumed after the fault is fixed."""
     (summary,) = api.resume(folder).summaries()
     assert summary["status"] == "done"
     return str(summary["journal_sha256"])
@@ -126,7 +126,7 @@ class TestMistakes:
         ("content", "message"),
         [
             (b"a: [", "not valid YAML"),
-            (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' stands here twice"),
+            (b"rounds: 1\nrounds: 2", "not valid YAML: the key 'rounds' appears twice"),
             (b"- 1", "expected a mapping of keys, got list"),
             (b"\x80\x81", "not a text file in UTF-8"),
             (b"", "is empty; `fedsim init NAME` writes one"),
@@ -145,7 +145,7 @@ class TestMistakes:
             (("run", "mising.yaml"), "mising.yaml: neither a file nor a ready configuration"),
             (("run", "syntetic"), "did you mean 'synthetic'?"),
             (("run", "."), ".: neither a file nor a ready configuration"),
-            (("run", "--data", "nowhere"), "--data: expected the folder where data sets lie"),
+            (("run", "--data", "nowhere"), "--data: expected the folder of the data sets"),
             (("resume", "nowhere"), "nowhere: not a run folder"),
             (("show", "nowhere"), "nowhere: not a run folder"),
             (("plot", "nowhere"), "nowhere: not a run folder"),
@@ -163,7 +163,7 @@ class TestMistakes:
         Path("there").mkdir()
         got = fedsim("run", write(small()), "--out", "there")
         assert (got.code, list(Path("there").iterdir())) == (2, [])
-        assert "--out: there exists already; choose a new folder, or `fedsim resume th" in got.err
+        assert "--out: there already exists; choose a new folder, or `fedsim resume th" in got.err
 
     def test_a_folder_that_cannot_be_written(self, fedsim: Callable[..., Outcome]) -> None:
         Path("runs").write_text("a file is in the way")
@@ -267,7 +267,7 @@ class TestDisk:
     def test_a_file_that_cannot_be_written(
         self, fedsim: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        """Not blamed on the method, and mended by making it writable."""
+        """Not blamed on the method, and fixed by making it writable."""
         write(small())
         expected = uninterrupted()
         folder = Path("blocked/seed-0")
@@ -300,7 +300,7 @@ class TestKilled:
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=180)
         assert process.returncode == 130
-        assert "stopped by Ctrl-C; go on with: fedsim resume 'my run'" in " ".join(err.split())
+        assert "stopped by Ctrl-C; continue with: fedsim resume 'my run'" in " ".join(err.split())
         assert "Traceback" not in err
         assert lines_of("my run/seed-0")
         assert status("my run") == "interrupted"
@@ -321,7 +321,7 @@ class TestKilled:
 
 
 class TestNewcomers:
-    """What a first-time user ran into."""
+    """Mistakes that a first-time user made."""
 
     def test_other_settings_are_not_mixed_into_a_run(self, fedsim: Callable[..., Outcome]) -> None:
         fedsim("run", write(small()))
@@ -379,7 +379,7 @@ class TestNewcomers:
         fedsim("run", write(users_config(user_module, "raise KeyError('x')")))
         shown = fedsim("show", "runs/small-1").out
         assert "failed, 1 of" in " ".join(shown.split())
-        assert "go on with: fedsim resume runs/small-1" in shown
+        assert "continue with: fedsim resume runs/small-1" in shown
 
     def test_the_version(self, fedsim: Callable[..., Outcome]) -> None:
         assert fedsim("--version").out.strip() == metadata.version("fedsim")

@@ -1,4 +1,4 @@
-"""``fedsim compare``: the variants of a run against one another, paired on seeds."""
+"""``fedsim compare``: compares the variants of a run, paired on seeds."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from fedsim.errors import ConfigError, nearest
 def compare(
     folder: Annotated[Path, typer.Argument(help="The folder of a run with variants.")],
     rounds: Annotated[
-        str | None, typer.Option(help="Average the score over these, e.g. 5-20; else all.")
+        str | None, typer.Option(help="Average the score over these, e.g. 5-20; default: all.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="The variant to compare with; else the first.")
+        str | None, typer.Option(help="The variant to compare with; default: the first.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,7 +76,7 @@ def _with_error(value: float, error: float, sign: str) -> str:
 
 
 def _bounds(text: str | None, last: int) -> tuple[int, int]:
-    """Return the first and the last round that a text such as 5-20 or 7 names."""
+    """Return the first and last round of a text such as 5-20 or 7."""
     if text is None:
         return 1, last
     low, _, high = text.partition("-")

@@ -1,4 +1,4 @@
-"""``fedsim data``: which data sets there are, which of them are here, and how to get the others."""
+"""``fedsim data``: lists and downloads data sets."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from fedsim.data.datasets import (
 from fedsim.errors import ConfigError, MissingDataError
 
 DataOption = Annotated[
-    Path | None, typer.Option(help="Where data sets lie; else FEDSIM_DATA, else the user's cache.")
+    Path | None,
+    typer.Option(help="Folder of the data sets; default: FEDSIM_DATA, else the user's cache."),
 ]
 
 _COLOURS = {"present": "green", "damaged": "bold red", "absent": "dim"}
 
-data_app = typer.Typer(help="Data sets: which there are, which are here, how to get the others.")
+data_app = typer.Typer(help="List and download data sets.")
 
 
 @data_app.callback(invoke_without_command=True)
 def data_command(
     context: typer.Context, data: DataOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the data sets and download them; without a command, list them."""
+    """List and download data sets; without a command, list them."""
     command = context.invoked_subcommand
     if command is None:
         list_command(data, as_json)
@@ -52,7 +53,7 @@ def data_command(
 
 @data_app.command("list")
 def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
-    """List every data set with licence, size, origin and whether it is here."""
+    """List every data set with licence, size, origin and whether you have it."""
     folder = data_folder(existing_folder(data))
     sets = [_record(data_set, folder) for data_set in DATA_SETS.values()]
     if as_json:
@@ -74,7 +75,7 @@ def fetch_command(
     console = make_console(stderr=True)
     status = _first_there(_inspect(data_set.files, folder / name))
     if status is not None and status.state == "present":
-        print(f"{name} is there already: {status.path}")
+        print(f"{name} already exists: {status.path}")
         return
     file = next((file for file in data_set.files if file.url), None)
     if status is not None and status.file != file:
@@ -85,11 +86,11 @@ def fetch_command(
     if status is not None:
         console.print(f"replacing {path}: it is damaged", markup=False, soft_wrap=True)
     _download(file, path, console)
-    print(f"{name} is there now, its checksum verified: {path}")
+    print(f"{name} downloaded and checksum verified: {path}")
 
 
 def _download(file: DataFile, path: Path, console: Console) -> None:
-    """Download a file and show on a terminal how it goes."""
+    """Download a file; show the progress on a terminal."""
     from fedsim.data.download import download
 
     size = decimal(file.size)
@@ -114,10 +115,10 @@ def _not_fetchable(data_set: DataSet, folder: Path) -> MissingDataError:
         for file in data_set.files
     )
     return MissingDataError(
-        f"{data_set.name} cannot be downloaded: fedsim reads a file that was made from the "
-        f"original, {data_set.origin}. Get that very file from whoever has it, and put it where "
-        f"it is expected: {wanted}; or name the folder that holds {data_set.name}/ with "
-        "--data DIR or the variable FEDSIM_DATA"
+        f"{data_set.name} cannot be downloaded: fedsim reads a file derived from the original, "
+        f"{data_set.origin}. Get this exact file from someone who has it and save it as {wanted}; "
+        "or set --data DIR or the variable FEDSIM_DATA to the folder that contains "
+        f"{data_set.name}/"
     )
 
 
@@ -126,12 +127,12 @@ def _inspect(files: Sequence[DataFile], home: Path) -> list[FileStatus]:
 
 
 def _first_there(statuses: Sequence[FileStatus]) -> FileStatus | None:
-    """Return the file that a scenario would read, be it damaged; None if there is none."""
+    """Return the file that a scenario would read, even if damaged; None if there is none."""
     return next((status for status in statuses if status.state != "absent"), None)
 
 
 def _record(data_set: DataSet, folder: Path) -> dict[str, Any]:
-    """Return what is known about a set, and the state of its files."""
+    """Return a set's catalogue entry and the state of its files."""
     home = folder / data_set.name
     files, extras = _inspect(data_set.files, home), _inspect(data_set.extras, home)
     there = _first_there(files)

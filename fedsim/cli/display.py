@@ -1,4 +1,4 @@
-"""What a run looks like on a terminal: the plan, a live bar, the closing table."""
+"""How a run is shown on a terminal: the plan, a live bar, the closing table."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant
 
 LOG_SECONDS = 60.0
-"""Where no bar can be drawn, as in a log file, a long job prints a line this often."""
+"""How often a long job prints a line where no bar can be drawn, such as in a log file."""
 
 
 @dataclass
 class _Track:
-    """How far a job is, and its pace: rounds that were done before a resume do not count.
+    """How far a job is, and its pace; rounds before a resume do not count.
 
     Attributes:
         rounds: the number of rounds after the initial design.
         first: the first round that was reported, and when.
         last: the last round that was reported, and when.
-        quiet_since: when a line about it was printed last, or there was nothing to tell yet.
+        quiet_since: when its last line was printed, or when waiting for its first round began.
     """
 
     rounds: int
@@ -46,7 +46,7 @@ class _Track:
     quiet_since: float
 
     def time_left(self, now: float) -> str:
-        """Return the estimated time to the last round, or an empty text if nothing is known."""
+        """Return the estimated time to the last round, or an empty string if it is unknown."""
         (first, start), (last, end) = self.first, self.last
         if last == first:
             return ""
@@ -55,7 +55,7 @@ class _Track:
 
 
 class _TimeLeft(ProgressColumn):
-    """Shows the time left, which passes between two rounds, too."""
+    """Shows the time left; it also counts down between two rounds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(Column(no_wrap=True))
@@ -74,7 +74,7 @@ class LiveDisplay:
 
     Args:
         console: where to print.
-        clock: seconds, which only go forward.
+        clock: returns seconds; must be monotonic.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -118,7 +118,7 @@ class LiveDisplay:
         """Wait for its first round."""
 
     def progress(self, job: Job, progress: RunProgress) -> None:
-        """Move a job's bar; where there is none to see, print a line now and then."""
+        """Move a job's bar; if no bar can be drawn, print a line now and then."""
         key, now = job.simulation.folder, self._clock()
         track = self._tracks.get(key)
         if progress.round < 0 or (track is not None and track.last[0] == progress.round):
@@ -169,7 +169,7 @@ class LiveDisplay:
 
 
 def progress_note(progress: RunProgress, epsilon: str) -> str:
-    """Say briefly how a run goes: best value, ``epsilon``, agents, speed, failures."""
+    """Return a short summary of a run: best value, ``epsilon``, agents, speed, failures."""
     scores, values = progress.scores, ""
     if scores.best is not None:  # else nobody has observed anything
         values = f"best {scores.best:.3f}, mean {scores.mean_best:.3f}"
@@ -259,7 +259,7 @@ def _left_out(summary: dict[str, Any]) -> int:
 
 def _without_values(summary: dict[str, Any]) -> Text:
     words = f"{summary['variant']}, seed {summary['seed']}: the mean leaves out "
-    words += f"{_left_out(summary)} of {summary['agents']} agents, who have no value"
+    words += f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
     return Text(words, style="yellow")
 
 
@@ -272,11 +272,11 @@ def _mean_and_error(values: Sequence[float]) -> str:
 
 
 def privacy_sentence(epsilon: dict[str, Any]) -> str:
-    """Say what a run's ε means, in one sentence."""
+    """Return a run's ε with its meaning, as one sentence."""
     if "not_accounted" in epsilon:
         return (
             f"privacy: {epsilon['releases']} releases, of a kind that no accountant supports "
-            f"({epsilon['not_accounted']}): ε is not known."
+            f"({epsilon['not_accounted']}): ε is unknown."
         )
     return (
         f"privacy: ε = {epsilon['pld']:.2f} at δ = {epsilon['delta']:.2g} (accountant pld; the "

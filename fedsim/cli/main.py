@@ -1,4 +1,4 @@
-"""``fedsim``: the command line. It adds nothing that Python cannot do, except words."""
+"""``fedsim``: the command line. Everything that it does can also be done from Python."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedsim.cli.data import data_app
 from fedsim.cli.privacy import privacy_app
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 
-# typer brings its own copy of click, or uses the installed one: this is the right one's.
+# typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
@@ -58,8 +58,8 @@ app.add_typer(privacy_app, name="privacy")
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # is treated like Ctrl-C
+    """Run the command line and exit with its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treated like Ctrl-C
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no error
@@ -74,11 +74,11 @@ def main() -> None:
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code.
 
-    That is 0 done, 2 usage, 3 failed, 4 resources missing, 130 interrupted; 141 when nobody
-    reads the output any more (as in ``fedsim list | head -1``).
+    Exit codes: 0 done, 2 usage, 3 failed, 4 resources missing, 130 interrupted; 141 if the reader
+    of the output has gone (as in ``fedsim list | head -1``).
 
     Args:
-        arguments: what follows ``fedsim``.
+        arguments: the arguments after ``fedsim``.
     """
     errors = make_console(stderr=True)
     try:
@@ -100,6 +100,6 @@ def run_command(arguments: Sequence[str]) -> int:
 
 
 def _nobody_reads() -> int:
-    """Let what is still buffered go nowhere, so that Python's own last flush does not fail."""
+    """Discard buffered output, so that Python's own last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE

@@ -1,4 +1,4 @@
-"""``fedsim privacy``: what a run would cost in privacy, before anything is run."""
+"""``fedsim privacy``: the privacy loss of a run, before anything is run."""
 
 from __future__ import annotations
 
@@ -68,17 +68,17 @@ def subsampled_command(
 @privacy_app.command("calibrate")
 def calibrate_command(
     agents: Agents,
-    epsilon: Annotated[float, typer.Option(help="The privacy loss not to exceed.")],
-    sampling_rate: Annotated[float | None, typer.Option(help="q; left out: find it.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="z; left out: find it.")] = None,
-    rounds: Annotated[int | None, typer.Option(help="T; left out: find it.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The largest privacy loss allowed.")],
+    sampling_rate: Annotated[float | None, typer.Option(help="q; found if left out.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="z; found if left out.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="T; found if left out.")] = None,
     delta: Delta = None,
     accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
     as_json: JsonOption = False,
 ) -> None:
     """Find the sampling rate, the noise multiplier or the rounds for a privacy target.
 
-    Exactly one of the three is left out, and is found.
+    Leave out exactly one of the three.
     """
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
@@ -86,7 +86,7 @@ def calibrate_command(
     if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
         raise ConfigError(
             "--sampling-rate, --noise-multiplier, --rounds: expected exactly one of them to be "
-            "left out, so that it can be found; give the other two"
+            "left out; give the other two"
         )
     if accountant not in _NAMES:
         raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
@@ -154,10 +154,10 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
 
 def _meaning() -> str:
     return (
-        f"Neighbouring relation: {NEIGHBOURING_RELATION}. Whatever is broadcast is at most "
-        "e^epsilon times as likely, up to probability delta, with one agent's messages as with "
-        f"zeros in their place. Sampling: {SAMPLING}, every agent by its own coin in every round; "
-        "it counts only while nobody learns who was sampled."
+        f"Neighbouring relation: {NEIGHBOURING_RELATION}. Any broadcast is at most e^epsilon times "
+        "as likely, up to probability delta, with one agent's messages as with zeros in their "
+        f"place. Sampling: {SAMPLING}, every agent independently in every round; it counts only if "
+        "nobody learns who was sampled."
     )
 
 

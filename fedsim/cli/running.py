@@ -23,7 +23,7 @@ from fedsim.runner import run as start_run
 if TYPE_CHECKING:  # imports pandas
     from fedsim.results.analysis import Run
 
-JsonOption = Annotated[bool, typer.Option("--json", help="End with one JSON line on stdout.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON line on stdout.")]
 
 
 def run(
@@ -41,9 +41,9 @@ def run(
         str | None, typer.Option(help="How many agents share a Ray actor, or auto.")
     ] = None,
     address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     noise_control: Annotated[
-        bool, typer.Option("--noise-control", help="Run each private variant on noise alone, too.")
+        bool, typer.Option("--noise-control", help="Also run each private variant on noise alone.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
     as_json: JsonOption = False,
@@ -55,7 +55,7 @@ def run(
         "agents_per_actor": agents_per_actor,
         "address": address,
     }
-    # Quoted: 10.0.0.1:6379 shall not be read as a number of base 60.
+    # Quoted, so that 10.0.0.1:6379 is not read as a number in base 60.
     overrides = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     overrides += ["noise_control=true"] if noise_control else []
     with only_json_on_stdout(as_json):
@@ -76,7 +76,7 @@ def run(
 def resume(
     folder: Annotated[Path, typer.Argument(help="The run folder.")], as_json: JsonOption = False
 ) -> None:
-    """Go on with an unfinished run, from its last recorded evaluation."""
+    """Resume an unfinished run from its last recorded evaluation."""
     with only_json_on_stdout(as_json):
         console = make_console(stderr=as_json)
         with LiveDisplay(console) as display:
@@ -87,7 +87,7 @@ def resume(
 
 
 def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
-    """Return a context in which everything printed, by a user's code too, goes to stderr."""
+    """Return a context in which all prints, including those of a user's code, go to stderr."""
     return redirect_stdout(sys.stderr) if wanted else nullcontext()
 
 
@@ -102,7 +102,7 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
         console.print(privacy_sentence(summaries[0]["epsilon"]), soft_wrap=True)
     refused = sum(s.get("releases_refused", 0) for s in summaries)
     if refused:
-        console.print(f"releases refused by privacy.budget: {refused}; agents went on alone")
+        console.print(f"releases refused by privacy.budget: {refused}; agents continued alone")
     for warning in sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])}):
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
@@ -116,7 +116,7 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
 
 
 def _planned(experiment: Experiment) -> dict[str, Any]:
-    """Return the resolved configuration, the resource plan and the privacy loss to come."""
+    """Return the resolved configuration, the resource plan and the planned privacy loss."""
     backend, plan = choose_backend(experiment, check(experiment))
     return {
         "config": experiment.config.model_dump(mode="json"),
@@ -131,9 +131,7 @@ def _dry_run(experiment: Experiment) -> None:
     print(format_yaml(planned["config"]), end="")
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():
-        print(
-            f"# {label}: " + (privacy_sentence(epsilon) if epsilon else "no privacy loss to tell")
-        )
+        print(f"# {label}: " + (privacy_sentence(epsilon) if epsilon else "no privacy loss"))
 
 
 def _planned_epsilon(experiment: Experiment, label: str) -> dict[str, Any]:

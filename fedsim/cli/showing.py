@@ -47,7 +47,7 @@ def list_names(as_json: JsonOption = False) -> None:
 def show(
     folder: Annotated[Path, typer.Argument(help="A run folder.")], as_json: JsonOption = False
 ) -> None:
-    """Show what a run has come to, or how far it is; a running one is not disturbed."""
+    """Show a run's results, or how far it is; a running run is not disturbed."""
     from fedsim.results.analysis import load
     from fedsim.results.status import StatusReader
 
@@ -66,7 +66,7 @@ def show(
     for one, status in found.items():
         console.print(_sentence(one, status), markup=False, soft_wrap=True)
     if found and not any(status.state in ("running", "waiting") for status in found.values()):
-        again = f"go on with: fedsim resume {shlex.quote(str(run.folder))}"
+        again = f"continue with: fedsim resume {shlex.quote(str(run.folder))}"
         console.print(again, markup=False, soft_wrap=True)
     private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
     if private:
@@ -74,7 +74,7 @@ def show(
 
 
 def _sentence(one: SeedRun, status: Status) -> str:
-    """Say where an unfinished run stands."""
+    """Return the status of an unfinished run as a sentence."""
     progress, privacy, left = status.progress, status.privacy, status.seconds_left
     told = ""
     if privacy is not None:
@@ -84,7 +84,7 @@ def _sentence(one: SeedRun, status: Status) -> str:
         f"{max(0, progress.round)} of {progress.rounds} rounds",
         progress_note(progress, told) if progress.round >= 0 else "",
         f"{progress.evaluations} evaluations" if progress.evaluations else "",
-        f"{status.under_way} more done of the next step" if status.under_way else "",
+        f"{status.under_way} more done in the next step" if status.under_way else "",
         f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
@@ -98,7 +98,7 @@ def init(
     path = Path(f"{name}.yaml")
     text = ready_text(name)
     if path.exists():
-        raise RunFolderError(f"{path}: exists already; move it away first")
+        raise RunFolderError(f"{path}: already exists; move it away first")
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
@@ -109,13 +109,13 @@ def init(
 def evaluate(
     scenario: Annotated[str, typer.Argument(help="A scenario's name, module:Class, or a file.")],
     point: Annotated[str, typer.Option(help='JSON: {"C": 1, "gamma": 0.1} or [1, 0.1]')],
-    agent: Annotated[int, typer.Option("--agent", "-i", help="Whose objective.")] = 0,
+    agent: Annotated[int, typer.Option("--agent", "-i", help="Which agent's objective.")] = 0,
     noiseless: Annotated[bool, typer.Option(help="The value without observation noise.")] = False,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="e.g. scenario.agents=9")
     ] = None,
     seed: Annotated[int, typer.Option(help="The run's seed.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="Where data sets lie.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Call one agent's objective once."""
@@ -130,7 +130,7 @@ def evaluate(
         where = f"agent {agent}, point {named}"
         found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
     if noiseless and found.noiseless is None:
-        raise ConfigError(f"--noiseless: {scenario} does not tell noiseless values")
+        raise ConfigError(f"--noiseless: {scenario} does not return noiseless values")
     value = found.noiseless if noiseless else found.y
     record = {"value": value, "point": named, "agent": agent}
     print(json.dumps(record) if as_json else f"{value!r} at {named}")
@@ -147,7 +147,7 @@ def _point(text: str) -> Any:
 
 
 def _source(scenario: str) -> Any:
-    """Return a configuration for a scenario: a file's or ready one's own, else a bare one."""
+    """Return a scenario's configuration: that of a file or ready name, else a minimal one."""
     if scenario in ready_names() or Path(scenario).is_file():
         return read_config(scenario)
     return {"scenario": {"name": scenario}, "method": {"name": "random-search"}, "rounds": 1}
@@ -155,7 +155,7 @@ def _source(scenario: str) -> Any:
 
 def plot(
     folders: Annotated[list[Path], typer.Argument(help="Run folders; their curves are overlaid.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="A PNG, PDF or SVG.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture: PNG, PDF or SVG.")] = Path(
         "fedsim.png"
     ),
 ) -> None:

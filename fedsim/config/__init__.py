@@ -1,1 +1,1 @@
-"""What a user may write: configurations, checked, completed and turned into objects."""
+"""Configurations: checked, completed with defaults and turned into objects."""

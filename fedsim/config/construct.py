@@ -47,10 +47,10 @@ def build_method(spec: RunSpec, scenario: Scenario) -> Method:
 
 
 class Builder:
-    """Builds scenarios, each once: a run asks for its own at several places.
+    """Builds each scenario once: a run needs its scenario in several places.
 
     Args:
-        most: how many are kept: they may hold data.
+        most: how many are kept at a time, since they may hold data.
     """
 
     def __init__(self, most: int = 4) -> None:
@@ -69,14 +69,14 @@ class Builder:
 
 
 def require_scenario(thing: object, where: str) -> Scenario:
-    """Return an object as what it should be.
+    """Return an object as a scenario.
 
     Args:
-        thing: what a user's class made.
-        where: names it in errors.
+        thing: an instance of a user's class.
+        where: its name in errors.
 
     Raises:
-        ConfigError: if it lacks something of a scenario.
+        ConfigError: if an attribute of a scenario is missing or invalid.
         UserCodeError: if one of its properties raises.
     """
     space, direction, agents, _ = _attributes(
@@ -93,17 +93,17 @@ def require_scenario(thing: object, where: str) -> Scenario:
 
 
 def require_method(thing: object, where: str) -> Method:
-    """Return an object as what it should be; see :func:`require_scenario`."""
+    """Return an object as a method; see :func:`require_scenario`."""
     _attributes(thing, where, ("agent", "server"), "a method")
     return typing.cast(Method, thing)
 
 
 def resolve_section(section: str, given: Settings, import_from: str) -> dict[str, Any]:
-    """Return a ``scenario`` or ``method`` section with every default filled in.
+    """Return a ``scenario`` or ``method`` section with all defaults filled in.
 
     Args:
         section: ``scenario`` or ``method``.
-        given: what the user set, with ``name``.
+        given: the user's settings, including ``name``.
         import_from: the folder that ``module:Class`` names are imported from.
 
     Raises:
@@ -125,15 +125,15 @@ def find(section: str, name: str, import_from: str) -> Entry:
     """Return the registered entry of a name, or one for a user's ``module:Class``.
 
     Raises:
-        ConfigError: if there is no such name.
+        ConfigError: if the name is unknown.
     """
     registered = SCENARIOS if section == "scenario" else METHODS
     if name in registered:
         return registered[name]
     if ":" not in name:
         raise ConfigError(
-            f"{section}.name: unknown name {name!r}{nearest(name, registered)}; a class of your "
-            "own is named module:Class"
+            f"{section}.name: unknown name {name!r}{nearest(name, registered)}; for a class of "
+            "your own, use module:Class"
         )
     importable_from(import_from)
     entry = Entry(name)
@@ -170,10 +170,10 @@ def _construct(entry: Entry, section: str, given: Settings, **supplied: object) 
 
 
 def _attributes(thing: object, where: str, names: Sequence[str], kind: str) -> list[Any]:
-    """Return a user's object's attributes, which may be properties that raise.
+    """Return attributes of a user's object; they may be properties that raise.
 
     Raises:
-        ConfigError: if it lacks one.
+        ConfigError: if one is missing.
         UserCodeError: if one raises.
     """
     found = []
@@ -183,7 +183,7 @@ def _attributes(thing: object, where: str, names: Sequence[str], kind: str) -> l
                 found.append(getattr(thing, name))
             except AttributeError:
                 if hasattr(type(thing), name):
-                    raise  # a property whose own code lacks something
+                    raise  # an AttributeError inside a property's own code
                 raise ConfigError(
                     f"{where} is not {kind}: it has no {name}; expected {', '.join(names)}"
                 ) from None

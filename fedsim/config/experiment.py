@@ -1,4 +1,4 @@
-"""A configuration, read and checked: what can be run."""
+"""Experiments: configurations that are read, checked and ready to run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Experiment:
     """A checked configuration, ready to run.
 
     Attributes:
-        config: the whole configuration, every default filled in.
+        config: the whole configuration, with all defaults filled in.
         variants: one configuration per variant.
         import_from: the folder that ``module:Class`` names are imported from.
-        data_dir: where data sets lie, or None.
+        data_dir: the folder of the data sets, or None.
         builder: builds the scenarios.
     """
 
@@ -71,10 +71,10 @@ def prepare(
     Args:
         source: a file, the name of a ready configuration, a mapping, or None for the default.
         overrides: ``dotted.key=value`` assignments.
-        data_dir: where data sets lie; the environment's ``FEDSIM_DATA`` if left out.
+        data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
 
     Raises:
-        ConfigError: for the first thing that is wrong.
+        ConfigError: for the first error found.
     """
     import_from = str(Path.cwd())
     raw = apply_overrides(read_config(source), overrides)

@@ -1,7 +1,7 @@
-"""Configuration: what a user may write, checked and completed.
+"""The configuration model: which keys there are, checked and completed with defaults.
 
 A configuration is a YAML file or a mapping. Unknown keys are errors that show the nearest valid
-name; a resolved configuration has every default filled in and is what a run folder keeps.
+name. A resolved configuration has all defaults filled in; run folders keep it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PrivacyConfig(BaseModel):
 
     Attributes:
         noise_source: ``seed`` (repeatable: a simulation, not private) or ``system``.
-        accountant: which accountant a budget is checked with: ``pld``, ``rdp`` or ``moments``.
+        accountant: the accountant that checks a budget: ``pld``, ``rdp`` or ``moments``.
         accounting: ``paper`` charges the plain noise multiplier z, ``exact`` each round's own.
         delta: δ in (0, 1), or None for N^-1.1.
         budget: the largest ε that may be spent, or None.
@@ -47,7 +47,7 @@ class PrivacyConfig(BaseModel):
 
 
 Seconds = Annotated[float, Field(gt=0, le=1e7)]
-"""A time to wait; the operating system's timers take no more than some months."""
+"""A time to wait; the operating system's timers allow no more than a few months."""
 
 
 class DeadlinesConfig(BaseModel):
@@ -56,7 +56,7 @@ class DeadlinesConfig(BaseModel):
     Attributes:
         evaluation: one call of an objective.
         start: Ray's start, and the start of an actor.
-        answer: an actor's sign of life.
+        answer: an actor's answer.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -82,7 +82,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 def parse_seeds(value: Any) -> Any:
-    """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list; other things unchanged."""
+    """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list; anything else unchanged."""
     if isinstance(value, int) and not isinstance(value, bool):
         return [value]
     if not isinstance(value, str):
@@ -103,24 +103,24 @@ class Config(BaseModel):
     """A whole configuration.
 
     Attributes:
-        name: names the run folder; the scenario's name if left out.
+        name: names the run folder; by default the scenario's name.
         scenario: ``name`` and the scenario's own settings.
         method: ``name`` and the method's own settings.
         rounds: queries per agent after the initial design, T.
         seeds: one run each, e.g. ``[0, 1]`` or ``0-9``.
-        backend: ``serial`` (this process), ``ray``, or ``auto``: Ray when the run is worth it.
+        backend: ``serial`` (this process), ``ray``, or ``auto``: Ray if the run is large enough.
         agents_per_actor: how many agents share one Ray actor, or ``auto``: one actor per CPU.
         address: an existing Ray cluster, or None for a private local one.
         privacy: accounting and noise.
         deadlines: how long to wait.
-        on_error: what follows an evaluation that fails: ``stop`` the run, ``skip`` it (the agent
-            loses a query), or ``{retry: n}``: try it n times again, then stop.
-        resources: run every evaluation as a Ray task that needs these; None: as the objectives
-            say. The serial backend needs none.
+        on_error: what to do if an evaluation fails: ``stop`` the run, ``skip`` it (the agent
+            loses a query), or ``{retry: n}``: try it n more times, then stop.
+        resources: run every evaluation as a Ray task with these resources; None: as the
+            objectives declare. The serial backend ignores them.
         availability: the probability that an agent takes part in a round: one, or one per agent.
-        variants: what is compared: overrides by label, each a curve in the picture.
-        noise_control: run each private variant once more with its messages replaced by noise.
-        transcript: write down everything that the server program receives.
+        variants: the variants to compare: overrides by label, each a curve in the picture.
+        noise_control: run each private variant again with its messages replaced by noise.
+        transcript: record everything that the server program receives.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -146,7 +146,7 @@ class Config(BaseModel):
 
 
 def ready_names() -> list[str]:
-    """Return the names of the ready configurations that ship inside."""
+    """Return the names of the ready configurations that ship with fedsim."""
     folder = resources.files("fedsim.scenarios")
     return sorted(
         f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")
@@ -157,7 +157,7 @@ def ready_text(name: str) -> str:
     """Return the text of a ready configuration.
 
     Raises:
-        ConfigError: if there is none of that name.
+        ConfigError: if the name is unknown.
     """
     if name not in ready_names():
         raise ConfigError(f"unknown scenario file {name!r}{nearest(name, ready_names())}")
@@ -188,7 +188,7 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
     """Return ``raw`` with ``dotted.key=value`` assignments; values are read as YAML.
 
     Raises:
-        ConfigError: if an assignment has no ``=`` or leads through something that has no keys.
+        ConfigError: if an assignment has no ``=`` or its path goes through a value without keys.
     """
     result = deepcopy(raw)
     for assignment in assignments:
@@ -212,12 +212,12 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
 
 
 def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
-    """Return a checked configuration whose sections have every default filled in.
+    """Return a checked configuration whose sections have all defaults filled in.
 
-    Variants are kept as the overrides they are; see :func:`fedsim.config.variants.expand_variants`.
+    Variants are kept as overrides; see :func:`fedsim.config.variants.expand_variants`.
 
     Raises:
-        ConfigError: for the first thing that is wrong.
+        ConfigError: for the first error found.
     """
     config = validate(Config, raw, "")
     for section in ("scenario", "method"):
@@ -236,5 +236,5 @@ def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
 
 
 def delta_of(config: Config, agents: int) -> float:
-    """Return the δ that a configuration reports ε at."""
+    """Return the δ at which a configuration reports ε."""
     return config.privacy.delta or math.pow(agents, -1.1)

@@ -16,7 +16,7 @@ class Entry:
     Attributes:
         target: ``package.module:Class``.
         summary: one line for ``fedsim list``.
-        fixed: settings that the name stands for; a configuration cannot change them.
+        fixed: settings that the name implies; a configuration cannot change them.
         required: settings that may not be null under this name.
     """
 

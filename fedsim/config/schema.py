@@ -1,6 +1,6 @@
-"""Settings checked against a schema: wrong ones are errors that name the key by its whole path.
+"""Checks settings against a schema; errors name the key by its full path.
 
-A schema is a pydantic model: one written down, such as ``Config``, or one made from a class's
+A schema is a pydantic model: one written by hand, such as ``Config``, or one made from a class's
 constructor.
 """
 
@@ -18,7 +18,7 @@ from pydantic.errors import PydanticUserError
 from fedsim.errors import ConfigError, nearest
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
-"""Arguments that fedsim supplies to constructors: no settings."""
+"""Arguments that fedsim supplies to constructors; they are not settings."""
 
 Settings = Mapping[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
@@ -53,7 +53,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
             ):
                 continue
             default = ... if parameter.default is parameter.empty else parameter.default
-            # pydantic has opinions about names: it sees numbered ones, and the true as aliases.
+            # pydantic restricts field names: it gets numbered ones, with the real names as aliases.
             field = Field(default, alias=name)
             annotated = parameter.annotation is not parameter.empty
             kind = parameter.annotation if annotated else Any
@@ -82,7 +82,7 @@ def _explain(error: ValidationError, model: type[BaseModel], values: Settings, w
     errors = [(_location(values, e["loc"], e["type"]), e) for e in error.errors()]
     location, first = errors[0]
     for place, e in errors:
-        # A union reports every member: the one that the value resembles is wrong further inside.
+        # A union reports every member; the member that the value resembles fails deepest inside.
         if len(place) > len(location) and place[: len(location)] == location:
             location, first = place, e
     path = ".".join(str(part) for part in (where, *location) if str(part))
@@ -91,13 +91,13 @@ def _explain(error: ValidationError, model: type[BaseModel], values: Settings, w
         return f"{path}: unknown key{nearest(str(location[-1]), valid)}"
     if first["type"] == "missing":
         return f"{path}: missing; it has no default"
-    same = [e["msg"] for place, e in errors if place == location]  # it may be this or that
+    same = [e["msg"] for place, e in errors if place == location]  # a union's alternatives
     message = ", or ".join(m[0].lower() + m[1:] for m in dict.fromkeys(same))
     return f"{path}: {message}, got {short(first['input'])}"
 
 
 def _location(values: Any, location: tuple[int | str, ...], kind: str) -> tuple[int | str, ...]:
-    """Return an error's location without the names of union members that pydantic mixes into it."""
+    """Return an error's location without the names of union members that pydantic adds to it."""
     kept = []
     for number, part in enumerate(location, start=1):
         absent = kind == "missing" and number == len(location)
@@ -111,7 +111,7 @@ def _location(values: Any, location: tuple[int | str, ...], kind: str) -> tuple[
 
 
 def _names_at(model: Any, location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that are valid at a location inside a model of models and dataclasses."""
+    """Return the valid keys at a location inside nested models and dataclasses."""
     fields = _fields(model)
     for part in location:
         hint = fields.get(str(part))
@@ -130,7 +130,7 @@ def _fields(model: Any) -> dict[str, Any]:
 
 
 def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
-    """Refuse NaN, and true and false where pydantic took them for the numbers 1 and 0."""
+    """Refuse NaN, and booleans that pydantic read as the numbers 1 and 0."""
     boolean = isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked
     if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {given}")

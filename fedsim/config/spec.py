@@ -35,12 +35,12 @@ class RunSpec:
         method: the resolved ``method`` section, with its ``name``.
         rounds: number of queries after the initial design.
         seed: the run's seed.
-        data_dir: where data sets lie, or None.
+        data_dir: the folder of the data sets, or None.
         import_from: the folder that ``module:Class`` names are imported from.
         availability: the probability that an agent takes part in a round; one, or one per agent.
         retries: how often a failed evaluation is tried again.
-        skip_failures: whether an evaluation that fails at last is left out, or stops the run.
-        resources: what evaluations need as tasks of their own; None: as the objectives say.
+        skip_failures: whether an evaluation that fails on every try is skipped or stops the run.
+        resources: resources of evaluations as separate tasks; None: as the objectives declare.
     """
 
     scenario: Settings
@@ -56,7 +56,7 @@ class RunSpec:
 
     @property
     def fingerprint(self) -> str:
-        """Names scenario, method, rounds, seed and availability: what a journal depends on."""
+        """Identifies what a journal depends on: scenario, method, rounds, seed, availability."""
         told: list[Any] = [self.scenario, self.method, self.rounds, self.seed]
         told += [self.availability] if self.availability != 1.0 else []
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Variants: what a run compares, as overrides of one configuration."""
+"""Variants: the configurations that a run compares, as overrides of one configuration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL, slugify
 
 VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
-"""What variants may differ in."""
+"""The keys that a variant may override."""
 
 
 def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
-    """Return one configuration per variant, by label, without variants of their own.
+    """Return one configuration per variant, by label, without a ``variants`` key.
 
-    A variant's overrides are merged into the whole. Where it names another method (or scenario),
-    it inherits those of the base's settings that its own has, too, and neither name fixes.
+    A variant's overrides are merged into the configuration. If it names another method (or
+    scenario), it inherits those base settings that its own also has and that neither name fixes.
 
     Raises:
         ConfigError: if an override is wrong.
@@ -49,7 +49,7 @@ def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
 
 
 def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
-    if not changes:  # it is checked and complete already
+    if not changes:  # already checked and complete
         return config.model_copy(deep=True, update={"variants": {}, "noise_control": False})
     for key in changes:
         if key not in VARIABLE:
@@ -75,7 +75,7 @@ def _inherited(
 
 
 def _check_folders(labels: Sequence[str]) -> None:
-    """Refuse variants that would be kept in one folder, as on disks that ignore case."""
+    """Refuse variants that would share a folder, also on disks that ignore case."""
     kept: dict[str, str] = {}
     for label in labels:
         other = kept.setdefault(slugify(label).lower(), label)

@@ -1,6 +1,6 @@
-"""The catalogue of data sets: what each is, on which terms, where from, and its files' checksums.
+"""The catalogue of data sets: contents, licence, origin and checksums of each.
 
-None of them ships with fedsim; :mod:`fedsim.data.datasets` finds and checks what the user has.
+None of them ships with fedsim; :mod:`fedsim.data.datasets` finds and checks the user's files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DataFile:
         size: in bytes.
         sha256: its checksum.
         contents: its arrays or columns, for people.
-        url: where it can be downloaded as it is, or None.
+        url: where exactly this file can be downloaded, or None.
     """
 
     name: str
@@ -33,12 +33,12 @@ class DataSet:
     """A data set.
 
     Attributes:
-        name: names its folder, too.
-        summary: what it is, one line.
+        name: also its folder's name.
+        summary: one line.
         licence: the terms, as its owners state them.
         origin: where it comes from, for people.
-        files: each of them alone is the set; the preferred one first.
-        extras: files that may lie beside, and that nothing needs.
+        files: alternatives, each holding the whole set; the preferred one first.
+        extras: optional files that fedsim does not need.
     """
 
     name: str

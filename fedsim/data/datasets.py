@@ -1,7 +1,7 @@
 """Finds the data sets of the catalogue among the user's files.
 
-A set is read from the folder that ``--data`` or ``FEDSIM_DATA`` names, else from the user's cache,
-and a file is used only if its checksum is the known one.
+A set is read from the folder named by ``--data`` or ``FEDSIM_DATA``, else from the user's cache. A
+file is used only if its checksum matches the catalogue's.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fedsim.errors import ConfigError, MissingDataError, nearest
 
 @dataclass(frozen=True)
 class FileStatus:
-    """Whether a file is there.
+    """Whether a file exists and is intact.
 
     Attributes:
-        file: which one.
-        path: where it is, or would be.
-        state: ``damaged`` if it is there but is not the file that it should be.
+        file: the file.
+        path: its path, whether it exists or not.
+        state: ``damaged`` if it exists but its size or checksum is wrong.
         problem: what is wrong with a damaged file, and what to do; else empty.
     """
 
@@ -35,13 +35,13 @@ class FileStatus:
 
 
 def named_folder(given: str | Path | None) -> Path | None:
-    """Return the folder that the user names: ``given``, else ``FEDSIM_DATA``, else None."""
+    """Return the folder named by the user: ``given``, else ``FEDSIM_DATA``, else None."""
     found = given or os.environ.get("FEDSIM_DATA")
     return Path(found).absolute() if found else None
 
 
 def existing_folder(given: str | Path | None) -> Path | None:
-    """Return :func:`named_folder`, which must be there.
+    """Return :func:`named_folder`, which must exist.
 
     Raises:
         ConfigError: if it is not a folder.
@@ -50,14 +50,14 @@ def existing_folder(given: str | Path | None) -> Path | None:
     if folder is not None and not folder.is_dir():
         setting = "--data" if given else "the variable FEDSIM_DATA"
         raise ConfigError(
-            f"{setting}: expected the folder where data sets lie, got {folder}; name another, or "
-            "make it with `fedsim data fetch`"
+            f"{setting}: expected the folder of the data sets, got {folder}, which is no folder; "
+            "choose another, or create it with `fedsim data fetch`"
         )
     return folder
 
 
 def data_folder(data_dir: Path | None) -> Path:
-    """Return the folder that data sets lie in: the one given, else the user's cache."""
+    """Return the folder of the data sets: the given one, else the user's cache."""
     if data_dir is not None:
         return data_dir
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -65,22 +65,22 @@ def data_folder(data_dir: Path | None) -> Path:
 
 
 def find_data_set(name: str) -> DataSet:
-    """Return a set by its name; raises ConfigError if there is none."""
+    """Return a set by its name; raises ConfigError if the name is unknown."""
     if name not in DATA_SETS:
         raise ConfigError(f"unknown data set {name!r}{nearest(name, DATA_SETS)}")
     return DATA_SETS[name]
 
 
 def locate(name: str, data_dir: Path | None) -> Path:
-    """Return the first file of a set that is there, its checksum verified.
+    """Return the first file of a set that exists; its checksum is verified.
 
     Args:
-        name: the set's.
-        data_dir: where data sets lie, each in a folder of its name; None: the user's cache.
+        name: the set's name.
+        data_dir: the folder with one folder per data set; None: the user's cache.
 
     Raises:
-        MissingDataError: if none of its files is there; it says how to get one.
-        ConfigError: if a file's checksum is not the known one.
+        MissingDataError: if none of its files exists; the message says how to get one.
+        ConfigError: if a file's checksum is wrong.
     """
     data_set, folder = find_data_set(name), data_folder(data_dir) / name
     for file in data_set.files:
@@ -91,19 +91,19 @@ def locate(name: str, data_dir: Path | None) -> Path:
     option = "" if data_dir is None else f" --data {shlex.quote(str(data_dir))}"
     command = f"`fedsim data fetch {name}{option}`"
     fetchable = any(file.url for file in data_set.files)
-    get_it = f"download it with {command}" if fetchable else f"{command} tells where it comes from"
+    get_it = f"download it with {command}" if fetchable else f"{command} shows where to get it"
     raise MissingDataError(
         f"the data set {name} is not in {folder} (expected {expected}); {get_it}, or, if you have "
-        f"it, name the folder that holds {name}/{data_set.files[0].name} with --data DIR or the "
-        "variable FEDSIM_DATA"
+        "it, set --data DIR or the variable FEDSIM_DATA to the folder that contains "
+        f"{name}/{data_set.files[0].name}"
     )
 
 
 def verify(path: Path, file: DataFile) -> bool:
-    """Return whether a file is there, its size and checksum verified.
+    """Return whether a file exists; its size and checksum are verified.
 
     Raises:
-        ConfigError: if it is there, but is another file, or cannot be read.
+        ConfigError: if it exists, but its size or checksum is wrong or it cannot be read.
     """
     try:
         with path.open("rb") as stream:
@@ -116,13 +116,13 @@ def verify(path: Path, file: DataFile) -> bool:
     if (size, found) != (file.size, file.sha256):
         raise ConfigError(
             f"{path}: expected {file.size:,} bytes with SHA-256 {file.sha256}, got {size:,} bytes "
-            f"with {found}: it is damaged or of another version; remove it and get it anew"
+            f"with {found}: it is damaged or another version; remove it and get it again"
         )
     return True
 
 
 def inspect(path: Path, file: DataFile) -> FileStatus:
-    """Return whether a file is there and is the one that it should be; reads all of it."""
+    """Return whether a file exists and is intact; reads all of it."""
     try:
         return FileStatus(file, path, "present" if verify(path, file) else "absent")
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Downloads a data set's file from its original address, and keeps it only if it is right."""
+"""Downloads a data set's file from its original address; keeps it only if it is intact."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def download(
     timeout: float = 30.0,
     deadline: float = 3600.0,
 ) -> None:
-    """Download a file, check its size and checksum, and put it in its place.
+    """Download a file, check its size and checksum, and move it to ``path``.
 
-    Until all of it is there and right, ``path`` is left as it is; so it is after Ctrl-C.
+    ``path`` does not change until the whole file has arrived and is checked, nor after Ctrl-C.
 
     Args:
         file: a file with a ``url``.
-        path: where it shall be; folders that are missing are made.
-        advance: is told the number of bytes that have just arrived.
-        timeout: seconds to wait for a connection, and for each next part.
-        deadline: seconds that the whole may take.
+        path: the target; missing folders are created.
+        advance: called with the number of bytes in each chunk received.
+        timeout: seconds to wait for a connection, and for each chunk.
+        deadline: seconds that the whole download may take.
 
     Raises:
         DownloadError: if the server cannot be reached, fails, or sends another file.
@@ -61,7 +61,7 @@ def download(
 
 
 def _checked(file: DataFile, timeout: float, deadline: float) -> Iterator[bytes]:
-    """Yield a file's content as it arrives; raises DownloadError at the end if it is wrong."""
+    """Yield a file's content as it arrives; raises DownloadError if size or checksum is wrong."""
     digest, size = hashlib.sha256(), 0
     for chunk in _received(file, timeout, deadline):
         size += len(chunk)
@@ -83,10 +83,10 @@ def _received(file: DataFile, timeout: float, deadline: float) -> Iterator[bytes
     wanted = request.Request(str(file.url), headers=agent)
     try:
         with _opener().open(wanted, timeout=timeout) as response:
-            # Unlike read, read1 does not wait for a full chunk: a slow server meets the deadline.
+            # Unlike read, read1 does not wait for a full chunk: the deadline holds on slow servers.
             while chunk := response.read1(CHUNK):
                 if time.monotonic() > end:
-                    raise _failure(file, f"was not here after {deadline:g} s")
+                    raise _failure(file, f"did not finish within {deadline:g} s")
                 yield chunk
     except (OSError, http.client.HTTPException) as error:
         raise _failure(file, _explain(error, timeout)) from error
@@ -123,5 +123,5 @@ def _explain(error: Exception, timeout: float) -> str:
 def _failure(file: DataFile, what: str) -> DownloadError:
     return DownloadError(
         f"{file.url}: {what}; try again later, or get {file.name} elsewhere and put it into the "
-        "data set's folder (its checksum tells whether it is the right one)"
+        "data set's folder (fedsim verifies its checksum)"
     )

@@ -1,4 +1,4 @@
-"""What several methods share: the initial design, and a server that sends nothing."""
+"""Code shared by several methods: the initial design, and a server that sends nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SilentServer:
         return {}
 
     def state(self) -> State:
-        """Return nothing: there is no state."""
+        """Return an empty state."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -28,7 +28,7 @@ class SilentServer:
 
 
 def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
-    """Return ``count`` uniform points of a box, keyed alike for all methods."""
+    """Return ``count`` uniform points of a box; the key is the same for all methods."""
     points = uniform_design(space, box, count, keys("initial-design"))
     return [Proposal(space.snap(u), "initial") for u in points]
 
@@ -44,9 +44,9 @@ def check_initial_points(count: int) -> int:
 
 
 def refuse(request: Request) -> Payload:
-    """Refuse to answer, for agents that no server asks anything.
+    """Refuse to answer, for agents that expect no requests.
 
     Raises:
         RunError: always.
     """
-    raise RunError(f"method: its agents answer no requests, got {request.kind!r}")
+    raise RunError(f"method: its agents do not answer requests, got {request.kind!r}")

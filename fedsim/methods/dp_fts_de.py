@@ -1,4 +1,4 @@
-"""Federated Thompson sampling with a server, and its private and distributed kinds.
+"""Federated Thompson sampling with a server, and its private and distributed variants.
 
 Paper: Dai, Low and Jaillet, "Differentially Private Federated Bayesian Optimization with
 Distributed Exploration" (NeurIPS 2021): Algorithms 1 (server) and 2 (agent). One method, four
@@ -19,11 +19,11 @@ Deviations from the paper:
 
 - Features are scaled to unit norm, as in FTS (NeurIPS 2020), Appendix A.
 - ``message: mean`` sends the posterior mean instead of a sample, and outputs may be centred by
-  a public constant. A sample's norm is mostly prior noise, about sqrt(M); a mean's is far
-  smaller, and so can be S, and with it the noise, at the same z.
-- The last query is not followed by a release: T queries cost T releases.
-- Without privacy the server averages over the agents that answered, without sampling.
-- All agents compare the server's function at the round's shared candidates.
+  a public constant. A sample's norm is mostly prior noise, about sqrt(M). A mean's norm is far
+  smaller, so S, and with it the noise, can be smaller at the same z.
+- There is no release after the last query: T queries cost T releases.
+- Without privacy, the server averages over the agents that answered, without sampling.
+- All agents evaluate the server's function at the same candidates in a round.
 - ``share_until`` ends the sharing after a public round (the paper's footnote 13).
 """
 
@@ -75,8 +75,7 @@ class PrivacySettings:
         sampling_rate: q, the probability with which an agent enters a release.
         noise_multiplier: z.
         clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
-        noise_only: replace the signal by zeros: the control that any use of the messages must
-            beat.
+        noise_only: replace the signal by zeros: a control that useful messages must beat.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -97,9 +96,9 @@ class DPFTSDE:
         local_initial_design: whether an agent's initial design stays in its own sub-region.
         own_probability: p_t, t = 1, 2, ...: ``1 - 1/t``, ``1 - 1/sqrt(t)``, ``1 - 1/t^2`` or
             any other exponent, or a constant in [0, 1].
-        share_until: the last query that may use the server's vectors; None: all.
-        message: what agents send.
-        weights: how the sub-regions' own agents are emphasised.
+        share_until: the last query that may use the server's vectors; None: all may.
+        message: the agents' messages.
+        weights: how much the sub-regions' own agents are emphasised.
         dp: the privacy mechanism, or None for a plain average.
         surrogate: the agents' own Gaussian processes.
 
@@ -149,7 +148,7 @@ class DPFTSDE:
         return _FederatedServer(self._aggregator(), self._releases, self._context.rounds)
 
     def planned_costs(self) -> list[PrivacyEvent]:
-        """Return what a whole run's releases will cost; empty without privacy."""
+        """Return the costs of all releases of a run; empty without privacy."""
         costs = (self._aggregator().cost(t) for t in range(self._releases))
         return [cost for cost in costs if not isinstance(cost, Uncharged)]
 
@@ -209,7 +208,7 @@ class _FederatedAgent:
 
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)
-        # One row at a time: the last digits must not depend on how many come together.
+        # One row at a time: the last digits must not depend on the number of rows.
         rows = (self._work.features.matrix(o.u[None]) for o in observations)
         self._features = np.vstack([self._features, *rows])
 
@@ -235,12 +234,12 @@ class _FederatedServer:
         return {"releases": self._aggregator}
 
     def start(self, fleet: Fleet) -> None:
-        """Do nothing: there is nothing before round 0."""
+        """Do nothing before round 0."""
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
         message = self._message
         self._message = None
-        if t >= self._releases:  # the last query, or everybody alone from here on
+        if t >= self._releases:  # the last query, or after share_until
             fleet.step(t, message)
             return {}
         release = fleet.step(t, message, then=POSTERIOR_MESSAGE, via=self._aggregator)

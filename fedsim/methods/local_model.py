@@ -7,11 +7,11 @@ Deviations: beta is a constant (default 1), not the theorem's schedule. The prio
 default the mean of the agent's outputs (the paper's: zero), and hyper-parameters are by default
 fitted. On a continuous space all agents compare their samples at the step's shared candidates,
 400 by default (App. B.2.6: 1000 of their own). A proposal that repeats an earlier query is
-kept: the observations are noisy, and a repeated one is informative.
+kept: observations are noisy, so a repeated one is informative.
 
 The model is a function of settings and history alone. Hyper-parameters are refitted whenever
 the history's length is a multiple of ``fit_every``, from that part of the history and fixed
-starts, so that an agent rebuilt from its history is the same agent.
+starting points, so an agent rebuilt from its history is the same agent.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class LocalModelSettings:
         length_scale: in unit-cube coordinates; used until the first fit.
         variance: prior variance of the objective; used until the first fit.
         noise_variance: variance of the observation noise; used until the first fit.
-        fit_every: refit at every so many observations; 0: never, keep the values above.
+        fit_every: refit at multiples of this many observations; 0: never, keep the values above.
         mean: the prior mean: ``zero``, or the mean of the agent's ``observed`` outputs.
         beta: multiplies the posterior standard deviation of a sample.
-        candidates: points at which a sample is compared, before refinement.
-        starts: how many of them are refined.
+        candidates: the number of points at which a sample is evaluated, before refinement.
+        starts: how many of the best are refined.
         path_features: random Fourier features of a sample's prior part.
     """
 
@@ -88,9 +88,9 @@ class LocalModelSettings:
 
 
 class Memo:
-    """The most recent results of a pure function, by the values that they depend on.
+    """A cache of a pure function's most recent results, keyed by what they depend on.
 
-    It saves work where agents share a process, and holds nothing that a result depends on.
+    It saves work for agents that share a process, and never changes a result.
     """
 
     def __init__(self, size: int) -> None:
@@ -98,7 +98,7 @@ class Memo:
         self._results: OrderedDict[Hashable, Array] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """Return the (read-only) result for ``key``; compute it if it is not there."""
+        """Return the (read-only) result for ``key``; compute it if needed."""
         if key not in self._results:
             result = compute()
             result.setflags(write=False)
@@ -110,7 +110,7 @@ class Memo:
 
 
 class SharedWork:
-    """What the agents of one process would otherwise each compute; a method object owns one.
+    """Work shared by the agents of one process; a method object owns one.
 
     Args:
         space: the search space.
@@ -170,7 +170,7 @@ class LocalModel:
         self._outputs = np.append(self._outputs, [o.y for o in observations])
 
     def hyperparameters(self) -> Hyperparameters:
-        """Return the values in force: those of the last fit that the history's length allows."""
+        """Return the current values: those of the last fit at this length of the history."""
         s, n = self._settings, len(self._outputs)
         size = n - n % s.fit_every if s.fit_every else 0
         if self._fitted is None or self._fitted[0] != size:
@@ -189,7 +189,7 @@ class LocalModel:
         return self._prepared[1]
 
     def prepare(self, keys: Keys) -> None:
-        """Find now what :meth:`propose` will return, unless that was done; errors as there."""
+        """Compute what :meth:`propose` will return, if not done yet; errors as there."""
         if self._prepared is None or self._prepared[0] != keys:
             self._prepared = (keys, self._propose(keys))
 
@@ -215,7 +215,7 @@ class LocalModel:
 
     def _fit(self, size: int) -> Hyperparameters:
         s, outputs = self._settings, self.outputs[:size]
-        if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs determine nothing
+        if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs cannot be fitted
             kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
             return Hyperparameters(kernel, s.noise_variance)
         return fit(s.kernel, s.ard, self.inputs[:size], outputs - self._mean(outputs))
@@ -226,7 +226,7 @@ class LocalModel:
 
 
 def grid_indices(space: Space, inputs: Array) -> NDArray[np.intp]:
-    """Return the rows of ``space.grid`` that hold ``inputs`` (n, D), shape (n,).
+    """Return the indices of ``inputs`` (n, D) in ``space.grid``, shape (n,).
 
     Raises:
         ConfigError: if one is not on the grid.

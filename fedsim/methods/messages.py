@@ -29,7 +29,7 @@ class MessageSettings:
 
     Attributes:
         kind: ``sample`` of the posterior, as in the paper, or its ``mean``.
-        center: public constant that outputs are centred by; larger-is-better units.
+        center: public constant subtracted from outputs, where larger is better.
         features: the number of random features M, at least 1.
         kernel: family of the shared kernel.
         length_scale: of the shared kernel, in unit-cube coordinates; public.
@@ -55,7 +55,7 @@ class MessageSettings:
 
 
 class FederatedWork:
-    """What the agents of one process share: public features and what follows from them.
+    """Work shared by the agents of one process: public features and what follows from them.
 
     Args:
         context: the federation.
@@ -98,12 +98,12 @@ class FederatedWork:
     def maximiser(self, vectors: Array, keys: Keys) -> Array:
         """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.
 
-        All agents of a round have the same vectors and candidates, so that the first one's
-        result serves the others of its process.
+        All agents of a round have the same vectors and candidates, so the result is computed once
+        per process.
 
         Args:
             vectors: omega^(1..P), shape (P, M).
-            keys: the agent's; only seed and step matter.
+            keys: the agent's keys; only seed and step matter.
         """
         return self._maximisers.get(
             (keys.seed, keys.step, vectors.tobytes()), lambda: self._maximise(vectors, keys)

@@ -1,7 +1,7 @@
 """p_t: how often an agent of a federated method queries from its own model.
 
-Papers: FTS (NeurIPS 2020) and DP-FTS-DE (NeurIPS 2021): any increasing sequence in (0, 1] that
-tends to 1 will do; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2.
+Papers: FTS (NeurIPS 2020) and DP-FTS-DE (NeurIPS 2021) allow any increasing sequence in (0, 1]
+that tends to 1; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class OwnProbability:
     """p_t: the probability that query t = 1, 2, ... comes from the agent's own model.
 
     Attributes:
-        exponent: of p_t = 1 - t^-exponent, or None for the constant.
+        exponent: of p_t = 1 - t^-exponent; None for a constant p_t.
         constant: p_t if there is no exponent.
     """
 
@@ -34,7 +34,7 @@ _POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
 
 
 def own_probability_schedule(text: str | float) -> OwnProbability:
-    """Return p_t from what a configuration says: a constant, or ``1 - 1/t^e``.
+    """Return p_t as configured: a constant, or ``1 - 1/t^e``.
 
     Raises:
         ConfigError: if it is neither.

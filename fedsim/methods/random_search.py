@@ -1,7 +1,7 @@
-"""Random search: the floor that every method must beat.
+"""Random search: the baseline that every method must beat.
 
-The initial design and all further points are uniform on the search space. The design has the
-key of every other method's, so that methods compared on one seed start from the same points.
+The initial design and all further points are uniform on the search space. The design has the same
+key as in all other methods, so methods compared on one seed start from the same points.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedsim.space import Space, uniform_design
 
 
 class RandomSearch:
-    """Random search by every agent for itself.
+    """Random search by each agent alone.
 
     Args:
         context: the federation.

@@ -1,4 +1,4 @@
-"""Thompson sampling by every agent for itself, without communication.
+"""Thompson sampling by each agent alone, without communication.
 
 Papers: the baseline "TS" of FTS (Dai, Low and Jaillet, NeurIPS 2020) and DP-FTS-DE (NeurIPS
 2021): FTS with p_t = 1. Each query maximises a sample of the agent's own posterior; see

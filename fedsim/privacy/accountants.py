@@ -1,25 +1,25 @@
-"""From a ledger to epsilon: three accountants for the Poisson-subsampled Gaussian mechanism.
+"""Computes epsilon from a ledger: three accountants of the Poisson-subsampled Gaussian mechanism.
 
 ``moments``
-    What Dai, Low and Jaillet (NeurIPS 2021) report: Renyi divergences at the orders 2..64 and
-    the conversion of Abadi et al. (2016). For reproducing papers only.
+    As reported by Dai, Low and Jaillet (NeurIPS 2021): Renyi divergences at the orders 2..64 and
+    the conversion of Abadi et al. (2016). Only for reproducing papers.
 ``rdp``
     dp-accounting's Renyi accountant: more orders, and the tighter conversion of Canonne,
     Kamath and Steinke (arXiv 2004.00010, Prop. 12).
 ``pld``
     dp-accounting's privacy loss distributions. The default: numerically exact up to rounding
     in the safe direction, so it gives the smallest of the three (7.05 where ``moments`` gives
-    9.91), unless delta is so small (1e-15) that the tails that it cuts off count: then it
-    gives what ``moments`` gives. An interval of 1e-3 between losses agrees with 1e-4 to five
-    digits, for a tenth of the time.
+    9.91). If delta is so small (1e-15) that the truncated tails matter, it returns the result
+    of ``moments``. An interval of 1e-3 between losses agrees with 1e-4 to five digits, in a
+    tenth of the time.
 
-Each is an upper bound on the true epsilon. The guarantee is stated for zero-out neighbours:
-two federations differ in replacing all messages of one agent by zeros. The weights of
-DP-FTS-DE are normalised over the public roster, so that literally removing an agent would
-change everybody's weight; the numbers are those of add-or-remove neighbours.
+Each is an upper bound on the true epsilon. The guarantee is stated for zero-out neighbours: two
+federations are neighbours if they differ in one agent, whose messages are replaced by zeros.
+The weights of DP-FTS-DE are normalised over the public roster, so removing an agent would change
+all weights; the numbers are those of add-or-remove neighbours.
 
-Accountants hold caches (values by key, so results never depend on what was asked before) and
-are plain objects: make one with :func:`make_accountant` and keep it.
+Accountants are plain objects with caches, which do not affect results: create one with
+:func:`make_accountant` and keep it.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ NEIGHBOURING_RELATION = "zero-out (add-or-remove numbers)"
 SAMPLING = "Poisson"
 
 STRICT_DELTA = 1e-5
-"""Reported beside the paper's N^-1.1, which is weak for few agents."""
+"""Reported in addition to the paper's N^-1.1, which is weak for few agents."""
 
-_LARGEST_MULTIPLIER = 1e9  # counted as this much at most: squares stay in float range
+_LARGEST_MULTIPLIER = 1e9  # larger ones count as this: squares stay in float range
 _SMALLEST_MULTIPLIER = 1e-6  # below it no release is private, and squares leave float range
 
 
 class Accountant(Protocol):
-    """Turns what was released into epsilon."""
+    """Computes epsilon from releases."""
 
     @property
     def name(self) -> AccountantName:
-        """The name under which results report it."""
+        """The accountant's name in results."""
         ...
 
     def supports(self, event: PrivacyEvent) -> bool:
-        """Return whether the accountant can compose events like this one."""
+        """Return whether the accountant can compose events of this kind."""
         ...
 
     def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
-        """Return epsilon of all ``components`` together.
+        """Return the total epsilon of all ``components``.
 
         Args:
             components: at least one; sampling rates in (0, 1], multipliers above 0.
@@ -70,15 +70,15 @@ class Accountant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
-    """A privacy loss and everything that it must be read with.
+    """A privacy loss and everything needed to interpret it.
 
     Attributes:
         epsilon: at least 0; infinite if something was released without noise.
-        delta: the failure probability that epsilon goes with.
+        delta: the failure probability that belongs to epsilon.
         accountant: ``moments``, ``rdp`` or ``pld``.
         accounting: whether the ``paper``'s plain multiplier or the ``exact`` one was charged.
-        neighbouring_relation: what may differ between the two federations compared.
-        sampling: how agents enter a release.
+        neighbouring_relation: how the two federations that are compared may differ.
+        sampling: how agents are sampled for a release.
     """
 
     epsilon: float
@@ -92,7 +92,7 @@ class PrivacyLoss:
 def default_delta(agents: int) -> float:
     """Return N^-1.1, the paper's delta.
 
-    It is weak for few agents (0.025 for 29); report epsilon at 1e-5 beside it.
+    It is weak for few agents (0.025 for 29); report epsilon at 1e-5, too.
 
     Raises:
         ConfigError: if there are fewer than 2 agents.
@@ -123,7 +123,7 @@ def privacy_loss(
 ) -> PrivacyLoss:
     """Return the privacy loss of everything in the ledger; a pure function of its arguments.
 
-    Where agents have events of their own, it is the largest loss of an agent.
+    If agents have events of their own, it is the largest loss of any agent.
 
     Raises:
         ConfigError: if delta is not in (0, 1), or the accountant does not support an event.

@@ -15,8 +15,8 @@ from fedsim.protocol import PrivacyEvent
 class Budget:
     """The largest privacy loss that a run may reach.
 
-    The check comes before the release and depends on public costs only, so that a refusal
-    tells nothing about the data.
+    The check comes before the release and depends only on public costs, so a refusal reveals
+    nothing about the data.
 
     Attributes:
         epsilon: the limit, above 0.
@@ -38,6 +38,6 @@ class Budget:
         require(0 < self.delta < 1, "delta", "a number above 0 and below 1", self.delta)
 
     def allows(self, ledger: Ledger, event: PrivacyEvent) -> bool:
-        """Return whether the loss stays within the budget if ``event`` comes on top."""
+        """Return whether the loss including ``event`` stays within the budget."""
         after = privacy_loss(ledger.charge(event), self.delta, self.accountant, self.accounting)
         return after.epsilon <= self.epsilon

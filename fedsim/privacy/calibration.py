@@ -1,8 +1,8 @@
 """Find the noise, the sampling rate or the number of rounds that a privacy target allows.
 
 Epsilon falls with the noise multiplier and rises with the sampling rate and the rounds, so each
-is found by bisection. The end of the bracket that meets the target is returned: the result
-never exceeds it, whatever the accountant's rounding.
+is found by bisection. The end of the bracket that meets the target is returned: the result never
+exceeds the target, however the accountant rounds.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Calibration:
         sampling_rate: q.
         noise_multiplier: z.
         rounds: T, the number of releases.
-        found: which of the three was looked for.
-        loss: what the setting costs: at most the target.
+        found: which of the three was calibrated.
+        loss: the setting's privacy loss, at most the target.
     """
 
     sampling_rate: float
@@ -61,7 +61,7 @@ def calibrate(
     noise_multiplier: float | None = None,
     rounds: int | None = None,
 ) -> Calibration:
-    """Return the best value of the one setting that is left out.
+    """Return the best value of the setting that is left out.
 
     Args:
         epsilon: the target, above 0.
@@ -73,7 +73,7 @@ def calibrate(
 
     Raises:
         ConfigError: if not exactly one setting is left out, a value is outside its range, or
-            no value within reach meets the target.
+            no value in the search range meets the target.
     """
     _check(epsilon, sampling_rate, noise_multiplier, rounds)
 
@@ -116,7 +116,7 @@ def smallest_multiplier(meets: Callable[[float], bool]) -> float:
         if bad < _MULTIPLIERS[0]:
             raise ConfigError(
                 f"epsilon: met even with a noise multiplier of {good:.1e}; such a target asks for "
-                "no privacy, choose a smaller one"
+                "no privacy: choose a smaller one"
             )
     return _bisect(good, bad, meets)
 
@@ -146,8 +146,8 @@ def most_rounds(meets: Callable[[int], bool]) -> int:
         good, bad = bad, 2 * bad
         if bad > _MOST_ROUNDS:
             raise ConfigError(
-                f"epsilon: not even used up by {good} rounds, which is as far as the search "
-                "goes; choose a smaller epsilon or less noise"
+                f"epsilon: not even used up by {good} rounds, the most that are searched; choose a "
+                "smaller epsilon or less noise"
             )
     while bad - good > 1:
         middle = (good + bad) // 2

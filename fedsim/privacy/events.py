@@ -1,7 +1,7 @@
-"""What a privacy mechanism says about one of its releases: the input of every accountant.
+"""Privacy events: a mechanism's description of one release, and the input of every accountant.
 
-Events are values: frozen, hashable, and in the journal as JSON with their ``kind``. Further kinds
-join :data:`KINDS`; an accountant says with ``supports`` which of them it can compose.
+Events are frozen, hashable values, written to the journal as JSON with their ``kind``. New kinds
+are added to :data:`KINDS`; an accountant's ``supports`` returns which of them it can compose.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fedsim.protocol import AgentId, PrivacyEvent
 class SubsampledGaussian:
     """One release of a Poisson-subsampled Gaussian mechanism.
 
-    The values may be given as any real number type; they are kept as Python floats, because
-    accounting libraries treat other types differently (one of them then counts too little).
+    The values may be of any real number type; they are kept as Python floats, because accounting
+    libraries treat other types differently (one of them then counts too little).
 
     Attributes:
         sampling_rate: the probability q, in [0, 1], with which each agent enters the sum.
-        noise_multiplier: the plain z, at least 0: noise standard deviation over the bound on
-            one agent's contribution that the paper charges.
+        noise_multiplier: the plain z that the paper charges, at least 0: noise standard deviation
+            over the bound on one agent's contribution.
         exact_noise_multiplier: the multiplier of the joint release of this round, at least z.
 
     Raises:
@@ -50,20 +50,20 @@ class SubsampledGaussian:
         require(z <= exact < math.inf, "exact_noise_multiplier", expected, exact)
 
     def record(self) -> dict[str, Any]:
-        """Return the event as it stands in the journal."""
+        """Return the event as JSON for the journal."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SubsampledGaussian:
-        """Return the event whose :meth:`record` this is; the kind may be left out."""
+        """Return the event of a :meth:`record`; the kind may be left out."""
         return cls(**{name: value for name, value in record.items() if name != "kind"})
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownEvent:
-    """An event of a kind that this version does not know, as a journal has it.
+    """An event from a journal, of a kind that this version does not know.
 
-    It counts, so that nothing is forgotten, but no accountant supports it.
+    It is counted, so that no cost is lost, but no accountant supports it.
 
     Attributes:
         kind: the mechanism.
@@ -76,7 +76,7 @@ class UnknownEvent:
     details: str
 
     def record(self) -> dict[str, Any]:
-        """Return the event as it stands in the journal."""
+        """Return the event as JSON for the journal."""
         found: dict[str, Any] = json.loads(self.details)
         return found
 
@@ -86,12 +86,12 @@ KINDS: Mapping[str, type[SubsampledGaussian]] = {SubsampledGaussian.kind: Subsam
 
 
 def event_from_record(record: Mapping[str, Any]) -> PrivacyEvent:
-    """Return the event that a journal entry holds.
+    """Return the event of a journal entry.
 
     Raises:
         RunFolderError: if the record is damaged.
     """
-    kind = record.get("kind", SubsampledGaussian.kind)  # the first journals named none
+    kind = record.get("kind", SubsampledGaussian.kind)  # the first journals had no kinds
     if kind not in KINDS:
         return UnknownEvent(str(kind), record.get("agent"), json.dumps(record))
     try:

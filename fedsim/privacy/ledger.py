@@ -1,8 +1,8 @@
-"""What has been released so far: how often each distinct event happened.
+"""The privacy ledger: how often each distinct event has happened.
 
-The ledger is the whole state of privacy accounting. It is rebuilt from a run's journal, so that
-a resumed run counts exactly what an uninterrupted one does; epsilon is a pure function of it
-(:mod:`fedsim.privacy.accountants`).
+It is the whole state of privacy accounting, and epsilon is a pure function of it
+(:mod:`fedsim.privacy.accountants`). It is rebuilt from a run's journal, so a resumed run counts
+exactly the same as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import AgentId, PrivacyEvent
 
 Accounting = Literal["paper", "exact"]
-"""Which noise multiplier is charged: the paper's plain z, or that of each joint release."""
+"""Which noise multiplier is charged: the paper's plain z, or each joint release's own."""
 
 
 class Component(NamedTuple):
-    """Releases that cost the same.
+    """Releases of equal cost.
 
     Attributes:
         sampling_rate: q, in [0, 1].
         noise_multiplier: the multiplier charged, at least 0.
-        releases: how many, at least 1.
+        releases: their number, at least 1.
     """
 
     sampling_rate: float
@@ -52,13 +52,13 @@ class Ledger:
         return cls(tuple(counts.items()))
 
     def charge(self, event: PrivacyEvent) -> Ledger:
-        """Return the ledger after one more release that costs ``event``."""
+        """Return the ledger after another release, charged as ``event``."""
         counts = dict(self.counts)
         counts[event] = counts.get(event, 0) + 1
         return Ledger(tuple(counts.items()))
 
     def of(self, agent: AgentId | None) -> Ledger:
-        """Return what one agent pays: its own events and those that everybody pays.
+        """Return the ledger of one agent: its own events and those that all agents pay.
 
         None stands for an agent without events of its own.
         """

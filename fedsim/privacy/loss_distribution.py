@@ -17,18 +17,18 @@ from fedsim.protocol import PrivacyEvent
 
 _CACHED_DISTRIBUTIONS = 64  # of about 0.5 MB
 _TOLERANCE = 1e-9
-_LARGEST_EPSILON = 1000.0  # above it the cheap bound does: a loss distribution takes gigabytes
+_LARGEST_EPSILON = 1000.0  # above it the cheap bound is used: a loss distribution takes gigabytes
 
 
 class PldAccountant:
     """Privacy loss distributions, composed over the few distinct keys of a ledger.
 
-    Two caches make epsilon after every round of a run cheap: the distributions of n equal
-    releases, and those of the first 1, 2, ... components of the last query. Neither changes a
-    result, to the last bit: n equal releases are always put together in the same way.
+    Two caches make it cheap to compute epsilon after every round: the distributions of n equal
+    releases, and those of the first 1, 2, ... components of the last query. Neither changes any
+    bit of a result: n equal releases are always composed in the same way.
 
-    The moments accountant's epsilon is returned where it is smaller, and where it is above 1000
-    (it is then not worth the memory to know how far).
+    The moments accountant's epsilon is returned if it is smaller, or above 1000 (a more exact
+    value is then not worth the memory).
     """
 
     name: Literal["pld"] = "pld"
@@ -40,7 +40,7 @@ class PldAccountant:
         self._prefixes: list[tuple[float, Component, Any]] = []
 
     def __reduce__(self) -> tuple[type[PldAccountant], tuple[()]]:
-        """Go to another process without the caches."""
+        """Pickle without the caches."""
         return PldAccountant, ()
 
     def supports(self, event: PrivacyEvent) -> bool:
@@ -77,8 +77,8 @@ class PldAccountant:
     def _compute_repeated(self, component: Component, interval: float) -> Any:
         """Return the distribution of a component's n releases.
 
-        Their number's binary digits say how: after n - 1 releases have been asked for, one
-        composition gives n, and n releases at once take about 2 log2(n).
+        Composed by the binary digits of n: if n - 1 releases are cached, one composition gives n;
+        n releases from scratch take about 2 log2(n).
         """
         n = component.releases
         lowest = n & -n
@@ -94,7 +94,7 @@ class PldAccountant:
 def _epsilon(distribution: Any, delta: float, bound: float) -> float:
     """Return the smallest epsilon in [0, ``bound``] for ``delta``, rounded up by about 1e-9.
 
-    dp-accounting's own inversion walks over the grid in Python; a few sums over it are faster.
+    dp-accounting's own inversion loops over the grid in Python; a few sums are faster.
     """
     from scipy.optimize import brentq  # takes long to load
 
@@ -103,16 +103,16 @@ def _epsilon(distribution: Any, delta: float, bound: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    if excess(bound) >= 0:  # delta is as small as the tails that are cut off
+    if excess(bound) >= 0:  # delta is as small as the truncated tails
         return bound
     return float(brentq(excess, 0.0, bound, xtol=_TOLERANCE)) + 2 * _TOLERANCE
 
 
 def _interval(components: tuple[Component, ...]) -> float:
-    """Return the distance between the losses that a distribution distinguishes.
+    """Return the distance between neighbouring losses on a distribution's grid.
 
-    1e-3 for usual settings. Losses are of size q/z: where that is small the grid must be finer,
-    or rounding up dominates the result. A million points per release is the limit.
+    1e-3 for usual settings. Losses are of size q/z: if that is small, the grid must be finer, or
+    rounding up dominates the result. The limit is a million points per release.
     """
     size = max(c.sampling_rate / c.noise_multiplier for c in components)
     least = min(c.noise_multiplier for c in components)

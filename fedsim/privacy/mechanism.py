@@ -15,20 +15,20 @@ q, S, z      sampling rate, clipping norm, noise multiplier
 Deviations from the paper (and from its authors' code):
 
 - The noise of region i is scaled by its own largest weight phi_max^(i) instead of the largest
-  of all regions: where regions have different numbers of agents this adds less noise at the
-  same privacy loss, because in units of each block's noise an agent still counts 1/z at most.
+  of all regions: if regions have different numbers of agents, this adds less noise at the same
+  privacy loss, because in units of each block's noise an agent still counts at most 1/z.
 - An empty sample releases noise alone (the authors release a random vector without noise).
-- A missing, malformed or non-finite vector is a zero vector, with unchanged weights, noise and
-  cost. Clipping is the server's.
-- Its cost also holds the multiplier of the joint release, which is larger than z while agents
-  count in mostly one region.
+- A missing, malformed or non-finite vector counts as a zero vector, with unchanged weights, noise
+  and cost. The server clips, not the agents.
+- The cost also includes the multiplier of the joint release, which is larger than z while agents
+  count mostly in one region.
 
-What holds: one agent's whole data set and all its messages are protected against everybody who
-sees all the broadcasts, whatever else they know, in the zero-out sense (the agent's vectors
-replaced by zeros). The server is trusted. Roster, weights, q, S, z and P must be fixed without
-looking at the agents' data. Who was sampled, the un-noised sum, and the noise must stay inside;
-so nothing here counts, logs or reports them. Noise is drawn in double precision, which leaks in
-principle (Mironov, CCS 2012); a deployment needs a discrete Gaussian.
+Guarantee: one agent's whole data set and all its messages are protected against anyone who sees
+all broadcasts, whatever else they know, in the zero-out sense (the agent's vectors replaced by
+zeros). The server is trusted. Roster, weights, q, S, z and P must be fixed without looking at the
+agents' data. Who was sampled, the sum without noise, and the noise must stay secret; so nothing
+here counts, logs or reports them. Noise is drawn in double precision, which leaks in principle
+(Mironov, CCS 2012); a deployment needs a discrete Gaussian.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from fedsim.space import Array
 Mask = NDArray[np.bool_]
 
 VECTOR = "vector"
-"""The name under which a reply's payload holds the agent's vector, shape (M,)."""
+"""Name of the agent's vector in a reply's payload, shape (M,)."""
 
 VECTORS = "vectors"
-"""The name under which a release's payload holds the regions' vectors, shape (P, M)."""
+"""Name of the regions' vectors in a release's payload, shape (P, M)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SubsampledGaussianMechanism:
 
     1. Every vector is checked, and clipped to norm S/sqrt(P).
     2. Every agent on the roster enters the sum with probability q, independently.
-    3. Region i gets the sum of (phi_n^(i)/q) omega_n, with denominators that never change.
+    3. Region i gets the sum of (phi_n^(i)/q) omega_n, with constant denominators.
     4. Gaussian noise of standard deviation z phi_max^(i) S/q is added to every coordinate.
 
     Attributes:
@@ -72,7 +72,7 @@ class SubsampledGaussianMechanism:
         sampling_rate: q, in (0, 1].
         noise_multiplier: z, above 0. For no privacy use :class:`WeightedAverage`.
         weights: how much an agent counts in each region, by release.
-        noise_only: a control that replaces the agents' vectors by zeros; all else is equal.
+        noise_only: a control that replaces the agents' vectors by zeros; all else stays the same.
 
     Raises:
         ConfigError: if a setting is outside its range.
@@ -95,11 +95,11 @@ class SubsampledGaussianMechanism:
         if not 0 < self.noise_multiplier < math.inf:
             raise ConfigError(
                 "noise_multiplier: expected a finite number above 0, "
-                f"got {self.noise_multiplier}; to run without privacy, switch it off as a whole"
+                f"got {self.noise_multiplier}; to run without privacy, switch off the mechanism"
             )
 
     def cost(self, t: int) -> SubsampledGaussian:
-        """Return what release ``t`` costs; a function of public settings only."""
+        """Return the cost of release ``t``; a function of public settings only."""
         return SubsampledGaussian(
             sampling_rate=self.sampling_rate,
             noise_multiplier=self.noise_multiplier,
@@ -121,9 +121,9 @@ class SubsampledGaussianMechanism:
             rng: gives the sample (``privacy-sampling``) and the noise (``privacy-noise``).
 
         Returns:
-            Payload ``{"vectors": (P, M)}``, the cost, and for the experimenter the
-            ``signal_to_noise``: the norm of the sum without noise over the root of the
-            expected squared norm of the noise.
+            Payload ``{"vectors": (P, M)}``, the cost, and for the experimenter
+            ``signal_to_noise``: the norm of the sum without noise over the root of the expected
+            squared norm of the noise.
         """
         vectors = clip(gather(replies, self.agents, self.features), self._vector_bound())
         sampled = rng("privacy-sampling").random(self.agents) < self.sampling_rate  # line 6
@@ -140,7 +140,7 @@ class SubsampledGaussianMechanism:
         )
 
     def state(self) -> State:
-        """Return nothing: a release depends on its round only."""
+        """Return an empty state: a release depends only on its round."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -157,7 +157,7 @@ class SubsampledGaussianMechanism:
 class WeightedAverage:
     """FTS-DE without privacy: no sampling, no clipping, no noise.
 
-    The weights are shared among the agents that answered with finite vectors; if none did,
+    The weights are normalised over the agents that answered with finite vectors; if none did,
     the release is zero, as before the first round (Alg. 1, line 1).
 
     Attributes:
@@ -179,7 +179,7 @@ class WeightedAverage:
         _check_sizes(self.agents, self.features, self.regions)
 
     def cost(self, t: int) -> Uncharged:
-        """Return that nothing is private."""
+        """Return ``NOT_PRIVATE``."""
         return Uncharged.NOT_PRIVATE
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
@@ -192,7 +192,7 @@ class WeightedAverage:
         return Release({VECTORS: phi @ np.where(present[:, None], vectors, 0.0)})
 
     def state(self) -> State:
-        """Return nothing: a release depends on its round only."""
+        """Return an empty state: a release depends only on its round."""
         return {}
 
     def restore(self, state: State) -> None:
@@ -202,7 +202,7 @@ class WeightedAverage:
 def gather(replies: Replies, agents: int, features: int) -> Array:
     """Return the agents' vectors in agent order, shape (N, M).
 
-    A row is NaN where there is no answer, or one that is not an array of M real numbers.
+    A row is NaN if the answer is missing or not an array of M real numbers.
     """
     vectors = np.full((agents, features), np.nan)
     answers = {reply.agent: reply for reply in replies if reply.status == "ok"}
@@ -226,8 +226,8 @@ def clip(vectors: Array, bound: float) -> Array:
         bound: above 0.
 
     Returns:
-        Shape (N, M); a row with a value that is not finite is zero. No row's norm, computed in
-        float64, exceeds ``bound``.
+        Shape (N, M); rows with non-finite values are zero. No row's norm, computed in float64,
+        exceeds ``bound``.
     """
     clipped = np.where(finite_rows(vectors)[:, None], vectors, 0.0)
     exceeding = row_norms(clipped) > bound
@@ -253,13 +253,13 @@ def row_norms(vectors: Array) -> Array:
 
 
 def joint_sum(phi: Array, vectors: Array, sampled: Mask, sampling_rate: float) -> Array:
-    """Return the regions' sums without noise (lines 7-10): private, never to be shown.
+    """Return the regions' sums without noise (lines 7-10): private, must not be shown.
 
     Args:
         phi: weights, shape (P, N).
         vectors: clipped, shape (N, M).
-        sampled: who enters the sum, shape (N,) of bool.
-        sampling_rate: q, in (0, 1]; divides whatever the size of the sample.
+        sampled: which agents enter the sum, shape (N,) of bool.
+        sampling_rate: q, in (0, 1]; the divisor, for any sample size.
 
     Returns:
         Shape (P, M).
@@ -279,11 +279,11 @@ def joint_multiplier(phi: Array, noise_multiplier: float) -> float:
         noise_multiplier: z.
 
     Returns:
-        z times a factor in [1, sqrt(P)], which is rounded down to four decimals.
+        z times a factor in [1, sqrt(P)], rounded down to four decimals.
     """
     relative = phi / phi.max(axis=1, keepdims=True)
     gain = math.sqrt(len(phi) / float((relative**2).sum(axis=0).max()))  # in [1, sqrt(P)]
-    # Rounded down, the safe way: rounds that hardly differ then cost the same event.
+    # Rounded down, the safe direction: rounds that hardly differ then share one event.
     return float(noise_multiplier) * max(1.0, math.floor(1e4 * gain) / 1e4)
 
 

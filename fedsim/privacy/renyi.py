@@ -40,7 +40,7 @@ class MomentsAccountant:
         self._divergences = lru_cache(_CACHED_KEYS)(renyi_divergences)
 
     def __reduce__(self) -> tuple[type[MomentsAccountant], tuple[()]]:
-        """Go to another process without the cache."""
+        """Pickle without the cache."""
         return MomentsAccountant, ()
 
     def supports(self, event: PrivacyEvent) -> bool:
@@ -86,7 +86,7 @@ class RdpAccountant:
         self._divergences = lru_cache(_CACHED_KEYS)(self._compute_divergences)
 
     def __reduce__(self) -> tuple[type[RdpAccountant], tuple[tuple[float, ...] | None]]:
-        """Go to another process without the cache."""
+        """Pickle without the cache."""
         return RdpAccountant, (self._given_orders,)
 
     def supports(self, event: PrivacyEvent) -> bool:
@@ -108,15 +108,15 @@ class RdpAccountant:
     def _compute_divergences(self, sampling_rate: float, noise_multiplier: float) -> Array:
         """Return the Renyi divergences of one release, shape (number of orders,).
 
-        dp-accounting shows them only through its conversion to epsilon, which adds a constant
-        per order; the constant is read off at divergence 1 and taken away again.
+        dp-accounting exposes them only through its conversion to epsilon, which adds a constant
+        per order; the constant is measured at divergence 1 and subtracted.
         """
         import dp_accounting as dp
         from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
         event = dp.PoissonSampledDpEvent(sampling_rate, dp.GaussianDpEvent(noise_multiplier))
         divergences = []
-        with _quiet_absl():  # orders near 1 may not converge; they are left out, with a warning
+        with _quiet_absl():  # orders near 1 may not converge and are left out with a warning
             for order in self._orders():
                 epsilon = rdp.RdpAccountant([order]).compose(event).get_epsilon(_TINY_DELTA)
                 constant = rdp.compute_epsilon([order], [1.0], _TINY_DELTA)[0] - 1.0
@@ -127,7 +127,7 @@ class RdpAccountant:
 def _total(
     components: tuple[Component, ...], divergences: Callable[[float, float], Array]
 ) -> Array:
-    """Return the divergences of all releases together, by order."""
+    """Return the total divergences of all releases, by order."""
     return np.asarray(
         sum(c.releases * divergences(c.sampling_rate, c.noise_multiplier) for c in components)
     )
@@ -135,7 +135,7 @@ def _total(
 
 @contextmanager
 def _quiet_absl() -> Iterator[None]:
-    """Silence absl's warnings, and give the caller's verbosity back."""
+    """Silence absl's warnings, then restore the caller's verbosity."""
     from absl import logging
 
     verbosity = logging.get_verbosity()

@@ -1,4 +1,4 @@
-"""How much each agent counts in each sub-region's average.
+"""Weights: how much each agent counts in each sub-region's average.
 
 Dai, Low and Jaillet, "Differentially Private Federated Bayesian Optimization with Distributed
 Exploration" (NeurIPS 2021), Sec. 3.2 and App. B.
@@ -41,9 +41,9 @@ class WeightSchedule:
         scheme: ``softmax``, or ``uniform`` for the same weight for all (App. B.1.2).
         a: the emphasis starts at a_t = a + 1; at least 0.
         hold: the number of releases at full emphasis.
-        decay: the number of releases, from the next one on, over which a_t falls linearly from
-            a + 1 to 1, both included (1: only a + 1); after them all weights are equal.
-        adaptive: False keeps the full emphasis for ever (App. B.2.5).
+        decay: the number of releases after that over which a_t falls linearly from a + 1 to 1,
+            both included (1: only a + 1); then all weights are equal.
+        adaptive: False keeps the full emphasis forever (App. B.2.5).
 
     Raises:
         ConfigError: if a value is outside its range.
@@ -93,8 +93,8 @@ def region_weights(
         t: the release, from 0.
         agents: N, at least 1.
         regions: P, at least 1.
-        present: which agents share the weight, shape (N,) of bool, at least one of them; the
-            others get 0. None: all. A private mechanism must leave it None.
+        present: which agents get weight, shape (N,) of bool, at least one; the others get 0.
+            None: all. A private mechanism must leave it None.
 
     Returns:
         Weights of shape (P, N), at least 0; each row sums to 1.

@@ -1,1 +1,1 @@
-"""What a run leaves: its folder, its journal and everything beside it."""
+"""What a run leaves behind: its folder, its journal and the files next to it."""

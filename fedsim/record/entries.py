@@ -1,4 +1,4 @@
-"""The entries of a journal: one frozen class per kind, written and read here alone."""
+"""The entries of a journal: one frozen class per kind, written and read only here."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Recorded:
     """One evaluation in the scenario's own sign and units.
 
     Attributes:
-        agent: who evaluated.
+        agent: the agent that evaluated.
         step: the agent's own count of steps.
         index: position among the step's proposals.
-        u: where, unit-cube coordinates.
+        u: the point, in unit-cube coordinates.
         y: the observed value.
-        noiseless: the value without noise, if the objective tells.
+        noiseless: the value without noise, if the objective returns it.
         source: how the point was chosen.
     """
 
@@ -44,7 +44,7 @@ class Recorded:
         return cls(agent, step, index, u, value.y, value.noiseless, proposal.source)
 
     def to_json(self) -> list[Any]:
-        """Return the compact form that stands in a journal line."""
+        """Return the compact form used in a journal line."""
         return [
             self.agent,
             self.step,
@@ -67,14 +67,14 @@ class Failed:
     """One evaluation that failed and was skipped.
 
     Attributes:
-        agent: whose.
+        agent: the agent.
         step: the agent's own count of steps.
         index: position among the step's proposals.
-        u: where, unit-cube coordinates.
+        u: the point, in unit-cube coordinates.
         source: how the point was chosen.
-        reason: what happened, in words that do not depend on where it ran.
-        summary: the whole message; not in the journal.
-        traceback: the user's own, or an empty string; not in the journal.
+        reason: what happened; the text does not depend on where it ran.
+        summary: the full message; not in the journal.
+        traceback: the user's own traceback, or an empty string; not in the journal.
     """
 
     agent: AgentId
@@ -96,12 +96,12 @@ class Failed:
         return cls(agent, step, index, u, proposal.source, *told)
 
     def to_json(self) -> list[Any]:
-        """Return the compact form that stands in a journal line."""
+        """Return the compact form used in a journal line."""
         return [self.agent, self.step, self.index, list(self.u), self.source, self.reason]
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> Failed:
-        """Return what a journal line says of a failure."""
+        """Return the failure that :meth:`to_json` wrote."""
         agent, step, index, u, source, reason = row
         return cls(agent, step, index, tuple(u), source, reason)
 
@@ -118,7 +118,7 @@ class StepEntry:
         t: the round.
         observations: all evaluations that succeeded, in agent order.
         failed: those that failed and were skipped.
-        absent: who was to take part and was absent.
+        absent: agents that should have taken part but were absent.
     """
 
     t: int
@@ -128,7 +128,7 @@ class StepEntry:
 
     @property
     def participants(self) -> frozenset[AgentId]:
-        """Who took the step: everybody proposes at least one point."""
+        """The agents that took the step; each of them proposed at least one point."""
         agents = {record.agent for record in self.observations}
         return frozenset(agents | {failure.agent for failure in self.failed})
 
@@ -148,8 +148,8 @@ class AskEntry:
     Attributes:
         t: the round.
         request: its kind.
-        agents: who was asked.
-        absent: who was to be asked and was absent.
+        agents: the agents that were asked.
+        absent: agents that should have been asked but were absent.
     """
 
     t: int
@@ -170,7 +170,7 @@ class ReleaseEntry:
     Attributes:
         t: the round.
         cost: what was charged for it.
-        refused: whether a budget refused it; nothing was charged then.
+        refused: whether a budget refused it; then nothing was charged.
         empty: whether the aggregator could not make it.
         experimenter: diagnostics that depend on private values.
     """
@@ -207,7 +207,7 @@ def entry_from_json(line: Mapping[str, Any]) -> Entry:
 
     Raises:
         KeyError, TypeError, ValueError: if it is damaged.
-        RunFolderError: if its privacy event is.
+        RunFolderError: if its privacy event is damaged.
     """
     absent = tuple(line.get("absent", ()))
     if line["kind"] == "step":

@@ -1,8 +1,8 @@
-"""Evaluations of the call under way, kept until the journal has all of them.
+"""Evaluations of the current call, kept until the journal has all of them.
 
-A step's observations reach the journal together, in agent order. Until then a run that is stopped
-or killed would lose what its agents evaluated already, which may have taken hours. They are
-therefore kept beside it, in the order in which they come, and taken up when the run goes on.
+A step's observations are written to the journal together, in agent order. A run that is stopped or
+killed before that would lose evaluations that may have taken hours. So they are also kept in a
+file of their own, in the order in which they finish, and reused when the run resumes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class EvaluationLog:
     """What the agents have evaluated since the last line of the journal.
 
     Args:
-        path: the file that keeps it.
-        run: the fingerprint of the run that it belongs to.
+        path: the file.
+        run: the fingerprint of the run.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -32,10 +32,10 @@ class EvaluationLog:
         self._found: dict[tuple[AgentId, int, int], Recorded] = {}
 
     def begin(self, settled: int) -> None:
-        """Prepare for a call; what belongs to another one is forgotten.
+        """Prepare for a call; drop the evaluations of any other call.
 
         Args:
-            settled: journal lines that were written before the call; they name it.
+            settled: number of journal lines before the call; identifies it.
 
         Raises:
             RunFolderError: if the file cannot be written.
@@ -54,13 +54,13 @@ class EvaluationLog:
             self._writer.append(_header(self._run, settled))
 
     def find(self, agent: AgentId, step: int, index: int, proposal: Proposal) -> Recorded | None:
-        """Return the evaluation of a proposal, if it was made already."""
+        """Return the evaluation of a proposal, if there is one."""
         record = self._found.get((agent, step, index))
         same = record and (record.u, record.source) == (tuple(proposal.u), proposal.source)
         return record if same else None
 
     def add(self, record: Recorded) -> None:
-        """Keep an evaluation; raises RunFolderError if the disk refuses it."""
+        """Keep an evaluation; raises RunFolderError if it cannot be written."""
         assert self._writer is not None
         self._writer.append({"evaluation": record.to_json()})
 
@@ -77,14 +77,15 @@ class EvaluationLog:
 
 
 def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | None:
-    """Return what a log keeps of one call, or None if it is no use.
+    """Return the evaluations that a log holds of one call, or None if it cannot be used.
 
-    It is of none if it is absent, damaged or of another call or run: it is a spare.
+    It cannot if it is missing, damaged, or from another call or run. No error: the log only saves
+    work.
 
     Args:
         path: the log's file.
         run: the run's fingerprint.
-        settled: journal lines that were written before the call.
+        settled: number of journal lines before the call.
     """
     try:
         first, *rows = map(json.loads, path.read_bytes().split(b"\n")[:-1])

@@ -5,12 +5,12 @@ the fleet:
 
 - ``step``: the observations of all agents that took part, which evaluations failed and were
   skipped, and who was absent;
-- ``ask``: what was asked of whom without a step, and who was absent;
+- ``ask``: a request without a step, the agents that were asked, and who was absent;
 - ``release``: what an aggregator released, its privacy event and diagnostics for the
-  experimenter, written after the observations that it rests on.
+  experimenter, written after the observations that it is based on.
 
-Two runs of one configuration and seed have equal journals, byte for byte, whatever the backend
-and whatever was killed on the way. Programs cannot read it.
+Two runs of one configuration and seed have equal journals, byte for byte, on any backend and
+after any kill and resume. Programs cannot read it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from fedsim.record.lines import LineWriter
 
 FORMAT = 2
 READABLE = (1, FORMAT)
-"""Format 1 named no kinds of privacy events: all were subsampled Gaussians."""
+"""Format 1 had no kinds of privacy events: all were subsampled Gaussians."""
 
 
 def open_journal(path: Path, fingerprint: str) -> LineWriter:
-    """Return a writer of a journal, whose every line is on disk at once.
+    """Return a journal's writer; every line is on disk as soon as it is written.
 
     Args:
-        path: the file; created with its header if it is absent.
-        fingerprint: of the run that it is the journal of.
+        path: the file; created with its header if it does not exist.
+        fingerprint: the run's fingerprint.
 
     Raises:
-        RunFolderError: if it cannot be written, or is the journal of another run or format.
+        RunFolderError: if it cannot be written, or belongs to another run or format.
     """
     writer = LineWriter(path, sync=True)
     if writer.empty:
@@ -47,19 +47,19 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
         writer.close()
         raise RunFolderError(
             f"{path}: expected a journal of format {FORMAT}, got {header.get('format')}: another "
-            "version of fedsim began this run; resume it with that version, or start a new run"
+            "version of fedsim started this run; resume it with that version, or start a new run"
         )
     if header.get("run") != fingerprint:
         writer.close()
         raise RunFolderError(
-            f"{path}: belongs to other settings than config.yaml beside it: what was recorded "
-            "would be mixed with something else; restore config.yaml, or start a new run"
+            f"{path}: belongs to other settings than config.yaml in the same folder: the records "
+            "of two different runs would be mixed; restore config.yaml, or start a new run"
         )
     return writer
 
 
 def journal_run(path: Path) -> str:
-    """Return the fingerprint of the run that a journal belongs to; empty if it is torn."""
+    """Return the fingerprint of a journal's run; empty if its header is incomplete."""
     return str(_header(path).get("run", ""))
 
 
@@ -71,7 +71,7 @@ def _header(path: Path) -> Line:
 
 
 class JournalReader:
-    """Reads a journal's entries, each once: what was added since comes with the next reading.
+    """Reads a journal's entries, each once; later calls return only what was added since.
 
     Args:
         path: the journal.
@@ -83,18 +83,18 @@ class JournalReader:
         self._line = 0
 
     def read(self) -> Iterator[Entry]:
-        """Yield the entries that were not read yet; a torn last line is left for later.
+        """Yield the entries that were not read yet; an incomplete last line is left for later.
 
         Raises:
-            RunFolderError: if the file is absent, not a journal, of another format, or damaged
-                before its last line.
+            RunFolderError: if the file does not exist, is not a journal, has another format, or is
+                damaged before its last line.
         """
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 for raw in file:
                     if not raw.endswith(b"\n"):
-                        return  # torn: the writer was killed, or is about to write the rest
+                        return  # incomplete: the writer was killed, or is still writing
                     self._offset += len(raw)
                     self._line += 1
                     line = self._parsed(raw)

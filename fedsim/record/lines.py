@@ -12,7 +12,7 @@ from fedsim.errors import cannot_write
 
 
 class Appender(Protocol):
-    """Takes JSON lines, one after another; a list does, too."""
+    """Takes JSON lines, one after another; a list is one, too."""
 
     def append(self, line: Mapping[str, Any], /) -> None:
         """Write one line."""
@@ -20,15 +20,15 @@ class Appender(Protocol):
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    """Return a journal line: compact JSON with shortest exact floats and a newline."""
+    """Return a journal line: compact JSON with a newline; floats as short as exactness allows."""
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 class LineWriter:
-    """Appends whole lines to a file, past all buffers.
+    """Appends whole lines to a file, unbuffered.
 
     Args:
-        path: the file; created if it is absent. A last line that a crash tore is cut first.
+        path: the file; created if it does not exist. A last line cut short by a crash is removed.
         sync: whether each line is on disk when :meth:`append` returns.
 
     Raises:
@@ -46,16 +46,16 @@ class LineWriter:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was written yet, by whomever."""
+        """Whether the file is empty."""
         return self._file.tell() == 0
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write one line.
 
         Raises:
-            RunFolderError: if the disk refuses it; what was written before is kept.
+            RunFolderError: if it cannot be written; earlier lines are kept.
         """
-        # An unbuffered write may be short (a nearly full disk): go on until all is out or it fails.
+        # An unbuffered write may be short (nearly full disk): repeat until all is out or it fails.
         rest = memoryview(encode(line))
         try:
             while rest:
@@ -71,7 +71,7 @@ class LineWriter:
 
 
 def cut_torn_line(path: Path) -> None:
-    """Cut a last line without newline from a file of lines, if it exists.
+    """Remove a last line without newline from a file, if it exists.
 
     Raises:
         RunFolderError: if the file cannot be written.

@@ -1,4 +1,4 @@
-"""What a manifest says: of the run in public, of the moment and of the machine."""
+"""A run's manifest: public facts about the run, its start and end, and its environment."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from fedsim.record.tally import Tally
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run before it starts, and needed to read its record.
+    """What is known about a run before it starts, and needed to read its record.
 
-    A folder whose run never started has none of it.
+    A run that never started has no facts.
 
     Attributes:
         seed: the run's seed.
         rounds: the number of rounds after the initial design.
         agents: the number of agents.
-        direction: ``maximize`` or ``minimize``: which way is better.
+        direction: ``maximize`` or ``minimize``.
         optima: each agent's best noiseless value, or None if they are not known; for the
             experimenter only.
         delta: δ of the reported ε.
-        accountant: which accountant's ε is reported while the run is under way.
+        accountant: the accountant whose ε is reported while the run is running.
         accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
     """
 
@@ -46,17 +46,17 @@ class Facts:
 
     @classmethod
     def of(cls, folder: RunFolder) -> Facts:
-        """Return what a folder's manifest says.
+        """Read the facts from a folder's manifest.
 
         Raises:
-            RunFolderError: if the manifest lacks something.
+            RunFolderError: if one is missing.
         """
         manifest = folder.manifest()
         try:
             found = {field.name: manifest[field.name] for field in fields(cls)}
         except KeyError as error:
             raise RunFolderError(
-                f"{folder.path / 'manifest.json'}: {error} is missing; was the run begun by "
+                f"{folder.path / 'manifest.json'}: {error} is missing; was the run started by "
                 "another version of fedsim?"
             ) from None
         if found["optima"] is not None:
@@ -74,12 +74,12 @@ class Facts:
 
 
 def now() -> str:
-    """Return the time, UTC, ISO 8601, to the second."""
+    """Return the current time: UTC, ISO 8601, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, str]:
-    """Return what the last digits of results may depend on."""
+    """Return the versions and machine that the last digits of results may depend on."""
     packages = ("fedsim", "numpy", "scipy", "scikit-learn", "ray")
     found = {"python": platform.python_version(), "system": sys.platform, "processor": _processor()}
     for package in packages:

@@ -1,4 +1,4 @@
-"""What a fleet tells its observer: typed events, for timings, progress and transcripts."""
+"""The events that a fleet sends to its observer, for timings, progress and transcripts."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fedsim.record.entries import Failed, StepEntry
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """All answers to a message to the agents are in.
+    """All agents have answered a message.
 
     Attributes:
         t: the round.
         call: the number of the server program's call.
-        request: what an aggregator asked within that call, or None: it is the call itself.
+        request: what an aggregator asked within that call; None for the call itself.
         agents: how many took part.
         seconds: wall time.
-        agent_cpu_seconds: CPU time of all of them together.
+        agent_cpu_seconds: their total CPU time.
         objective_cpu_seconds: CPU time of their objectives.
         lost_keys: how many had lost their secrets.
     """
@@ -39,9 +39,9 @@ class StepTaken:
     """Agents took a step.
 
     Attributes:
-        entry: what the journal says of it.
-        failed: the evaluations that failed just now, with all that is known of them.
-        replayed: whether the journal had it already.
+        entry: its journal entry.
+        failed: the evaluations that failed just now, with message and traceback.
+        replayed: whether the journal already had it.
     """
 
     entry: StepEntry
@@ -55,7 +55,7 @@ class ReleaseMade:
 
     Attributes:
         t: the round.
-        seconds: wall time, what it asked of the agents included.
+        seconds: wall time, including its requests to agents.
     """
 
     t: int
@@ -69,7 +69,7 @@ class Received:
     Attributes:
         t: the round.
         call: the number of the call.
-        received: replies or a release, without what is for the experimenter only.
+        received: replies or a release, without the experimenter's diagnostics.
     """
 
     t: int

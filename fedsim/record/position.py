@@ -19,17 +19,17 @@ AnyEntry = TypeVar("AnyEntry", StepEntry, AskEntry, ReleaseEntry)
 
 @dataclass
 class Position:
-    """Where a run stands: what the entries so far add up to.
+    """Where a run stands, computed from the entries so far.
 
     Attributes:
         steps: each agent's next step.
-        requests: how often each agent was called since its last step began, that one included.
-            Calls before its first step count with that.
-        ledger: what was spent.
-        lines: how many entries there are.
-        calls: how many calls of the server program they belong to.
-        releases: how many releases there are.
-        releases_in: how many of them in each round; those before round 0 count with it.
+        requests: how often each agent was called since its last step began, including that call.
+            Calls before its first step are added to the first step's.
+        ledger: the privacy spent.
+        lines: the number of entries.
+        calls: the number of calls of the server program that they belong to.
+        releases: the number of releases.
+        releases_in: the number of releases by round; those before round 0 count as round 0's.
         replay: recorded entries that come next, oldest first.
     """
 
@@ -64,7 +64,7 @@ class Position:
 
         Args:
             agent: the agent.
-            step: whether that call begins a new step.
+            step: whether that call starts a new step.
         """
         return 0 if step and self.steps[agent] > 0 else self.requests[agent]
 
@@ -72,7 +72,7 @@ class Position:
         """Remove and return the next recorded entry, if there is one.
 
         Raises:
-            RunFolderError: if the journal says something else happened at this point.
+            RunFolderError: if the journal has something else at this point.
         """
         if not self.replay:
             return None
@@ -89,10 +89,10 @@ class Position:
 def recorded_by_agent(
     entry: StepEntry, agents: Sequence[AgentId]
 ) -> dict[AgentId, tuple[Recorded, ...]]:
-    """Return a recorded step's observations of each agent that took part.
+    """Return a recorded step's observations, by agent.
 
     Raises:
-        RunFolderError: if somebody else did.
+        RunFolderError: if another agent took part.
     """
     found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
     for record in entry.observations:
@@ -103,7 +103,7 @@ def recorded_by_agent(
 
 
 def position_after(entries: Iterable[Entry], agents: Iterable[AgentId]) -> Position:
-    """Return where a run of these agents stands after some entries."""
+    """Return where a run of these agents stands after the given entries."""
     position = Position(dict.fromkeys(agents, 0))
     for entry in entries:
         position.take(entry)
@@ -115,7 +115,7 @@ def find_position(
 ) -> tuple[Position, list[Entry]]:
     """Return where a run stands, and the entries before its checkpoint.
 
-    A torn last line of the journal is left out here, and cut when the journal is opened to go on.
+    An incomplete last line of the journal is ignored here, and removed when the run resumes.
 
     Raises:
         RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
@@ -125,7 +125,7 @@ def find_position(
     if len(entries) < settled:
         raise RunFolderError(
             f"{folder.journal}: expected at least {settled} lines, as state/checkpoint.npz says, "
-            f"got {len(entries)}: its end is lost; to go on from what is left, remove "
+            f"got {len(entries)}: its end is lost; to continue from what is left, remove "
             f"{folder.path / 'state' / 'checkpoint.npz'} and resume"
         )
     position = position_after(entries[:settled], range(agents))

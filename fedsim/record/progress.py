@@ -1,4 +1,4 @@
-"""How far a run is, and the durations that it leaves behind."""
+"""How far a run is, and how long its parts took."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Progress:
         spent: the privacy ledger so far.
         agents: the number of agents.
         present: how many of them took part in the last round.
-        evaluations: how many there are, those before a resume included.
-        failed: how many failed and were skipped, those before a resume included.
+        evaluations: how many succeeded, including those before a resume.
+        failed: how many failed and were skipped, including those before a resume.
         evaluations_per_second: since the start or the last resume.
     """
 
@@ -45,7 +45,7 @@ class Progress:
 
     @classmethod
     def of(cls, tally: Tally, rounds: int, spent: Ledger, per_second: float | None) -> Progress:
-        """Return the progress that a tally shows."""
+        """Return the progress according to a tally."""
         return cls(
             round=tally.round,
             rounds=rounds,
@@ -64,14 +64,14 @@ class Recorder:
     """Observes a fleet: writes timings and transcript, and keeps the tally.
 
     Attributes:
-        timings: durations of calls, releases and rounds, and what is known of failed evaluations.
+        timings: durations of calls, releases and rounds, and details of failed evaluations.
         transcript: everything that the server program receives, or None.
         rounds: the number of rounds after the initial design.
         tally: the entries so far.
         progress: how far the run is; replaced, never changed in place.
         agent_cpu_seconds: CPU time of all agents so far.
-        earlier: evaluations made before this process took the run over.
-        started: ``time.monotonic()`` when it did.
+        earlier: evaluations made before this process took over the run.
+        started: ``time.monotonic()`` when it took over.
     """
 
     timings: LineWriter
@@ -87,7 +87,7 @@ class Recorder:
         self.progress = Progress(rounds=self.rounds, agents=self.tally.agents)
 
     def __call__(self, event: Event) -> None:
-        """Take note of one event of the fleet."""
+        """Record one event of the fleet."""
         if isinstance(event, StepTaken):
             self.tally.add(event.entry)
             self.earlier += len(event.entry.observations) if event.replayed else 0
@@ -103,7 +103,7 @@ class Recorder:
             self.transcript.append(_received_line(event))
 
     def note_history(self, entries: Iterable[Entry]) -> None:
-        """Take note of what happened before this process took the run over."""
+        """Record what happened before this process took over the run."""
         for entry in entries:
             self.tally.add(entry)
         self.earlier = self.tally.evaluations
@@ -120,7 +120,7 @@ class Recorder:
 
 
 def _received_line(event: Received) -> dict[str, Any]:
-    """Return what the server program received as plain lists, for the transcript."""
+    """Return what the server program received, as plain lists for the transcript."""
     return {"kind": "received", "t": event.t, "call": event.call, **_plain(event.received)}
 
 

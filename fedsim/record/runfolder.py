@@ -1,8 +1,8 @@
-"""The run folder: where a run keeps everything, and the only thing that showing results needs.
+"""The run folder: everything that a run keeps, and all that is needed to show its results.
 
-    runs/NAME-NUMBER/config.yaml   the whole configuration, every default filled in
-    runs/NAME-NUMBER/origin.yaml   where module:Class names and data sets come from
-    runs/NAME-NUMBER/[VARIANT/]variant.txt   the variant's label, which need not suit a folder
+    runs/NAME-NUMBER/config.yaml   the whole configuration with all defaults
+    runs/NAME-NUMBER/origin.yaml   the folders of module:Class names and data sets
+    runs/NAME-NUMBER/[VARIANT/]variant.txt   its label, which may not suit a folder name
     runs/NAME-NUMBER/[VARIANT/]seed-K/
         config.yaml            this run's configuration
         manifest.json          versions, machine, start, end, status, reason
@@ -10,7 +10,7 @@
         timings.jsonl          durations and CPU time: everything that may differ
         transcript.jsonl       what the server program received, if asked for
         state/checkpoint.npz   the programs' arrays after the last finished round
-        state/evaluations.jsonl evaluations of the call under way
+        state/evaluations.jsonl evaluations of the current call
         state/releases/N.npz   releases whose noise came from the operating system
         observations.parquet   written at the end
         rounds.parquet
@@ -47,11 +47,11 @@ from fedsim.protocol import State
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run needs beside its journal to go on.
+    """What a run needs to resume, in addition to its journal.
 
     Attributes:
         rounds: rounds finished; 0 when only ``start`` has run.
-        lines: journal entries that were written by then.
+        lines: the number of journal entries at that time.
         state: the server program's state.
         aggregators: its aggregators' states, by name.
     """
@@ -84,19 +84,19 @@ class RunFolder:
 
     @property
     def transcript(self) -> Path:
-        """Where everything that the server program received is written, if asked for."""
+        """The path of the transcript: what the server program received, if asked for."""
         return self.path / "transcript.jsonl"
 
     @property
     def evaluations(self) -> Path:
-        """Where evaluations are kept until the journal has them."""
+        """The path of the evaluations that the journal does not have yet."""
         return self.path / "state" / "evaluations.jsonl"
 
     def create(self, config: Mapping[str, Any]) -> None:
-        """Make the folder with its configuration; what is in it already is kept.
+        """Create the folder with its configuration; other files in it are kept.
 
         Raises:
-            RunFolderError: if it cannot be made.
+            RunFolderError: if it cannot be created.
         """
         try:
             (self.path / "state" / "releases").mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ class RunFolder:
         return found
 
     def update_manifest(self, **changes: Any) -> None:
-        """Set entries of the manifest, keeping the others."""
+        """Set entries of the manifest; keep the others."""
         manifest = {**self.manifest(), **changes}
         text = json.dumps(manifest, indent=2, sort_keys=True)
         write_atomically(self.path / "manifest.json", text.encode() + b"\n")
@@ -139,7 +139,7 @@ class RunFolder:
         save_arrays(self._checkpoint, {"counts": counts, "aggregators": names, **arrays})
 
     def load_checkpoint(self) -> Checkpoint | None:
-        """Return the checkpoint, or None if none was reached."""
+        """Return the checkpoint, or None if there is none yet."""
         if not self._checkpoint.exists():
             return None
         arrays = load_arrays(self._checkpoint)
@@ -157,29 +157,29 @@ class RunFolder:
         return self.path / "state" / "checkpoint.npz"
 
     def release_path(self, number: int) -> Path:
-        """Return where the ``number``-th release of the run is kept, counted from 0."""
+        """Return the path of the run's ``number``-th release, counted from 0."""
         return self.path / "state" / "releases" / f"{number}.npz"
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder; a killed run's server gets a moment to go. See :func:`locked`."""
+        """Lock the folder; wait for the server of a killed run to exit. See :func:`locked`."""
         return locked(self.path, wait_seconds=30.0)
 
 
 def run_folder_of(seed: Path) -> Path:
-    """Return the run folder that the folder of one seed is in."""
+    """Return the run folder that contains a seed's folder."""
     return seed.parent if (seed.parent / "origin.yaml").exists() else seed.parent.parent
 
 
 @contextmanager
 def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
-    """Hold a folder, so that two processes never write to it; released when the process ends.
+    """Lock a folder, so that two processes never write to it; released when the process ends.
 
     Args:
         folder: a run's folder, or that of one seed.
-        wait_seconds: how long to wait for the present holder.
+        wait_seconds: how long to wait while another process holds the lock.
 
     Raises:
-        RunFolderError: if it is still held then, or cannot be written.
+        RunFolderError: if it is still locked then, or cannot be written.
     """
     deadline = time.monotonic() + wait_seconds
     try:
@@ -201,30 +201,30 @@ def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process holds a folder with :func:`locked`, without writing to it."""
+    """Return whether a process has locked a folder with :func:`locked`; writes nothing."""
     try:
         file = (folder / ".lock").open("rb")
     except OSError:
         return False
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed: at once
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released when the file closes
         except BlockingIOError:
             return True
     return False
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:
-    """Make and return a new folder: ``out``, or the next free ``runs/NAME-NUMBER``.
+    """Create and return a new folder: ``out``, or the next free ``runs/NAME-NUMBER``.
 
     Raises:
-        RunFolderError: if ``out`` exists, or nothing can be written there.
+        RunFolderError: if ``out`` exists, or the folder cannot be created.
     """
     try:
         if out is not None:
             if out.exists():
                 raise RunFolderError(
-                    f"--out: {out} exists already; choose a new folder, or `fedsim resume {out}`"
+                    f"--out: {out} already exists; choose a new folder, or `fedsim resume {out}`"
                 )
             out.mkdir(parents=True)
             return out

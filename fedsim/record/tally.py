@@ -1,7 +1,7 @@
-"""The one count of how a run goes: for its live progress, for ``fedsim show`` and for its tables.
+"""Counts and scores of a run, shared by its live progress, ``fedsim show`` and its tables.
 
-A value counts from round 0 on: what agents do before it, while a method prepares itself, is no
-query of theirs. Evaluations count whenever they are made.
+Values count from round 0 on: what agents evaluate before it, while a method prepares itself, is
+not a query. The number of evaluations includes all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Scores:
         mean_simple_regret: mean over agents of the simple regret: the distance of the best
             noiseless value so far from the agent's optimum.
         best_simple_regret: the smallest of them.
-        agents: how many agents have a value; the means are over these.
+        agents: how many agents have a value; the means are over them.
     """
 
     mean_best: float | None = None
@@ -38,7 +38,7 @@ class Scores:
 
 @dataclass
 class Tally:
-    """What a journal's entries add up to, one after another.
+    """Running totals of a journal's entries.
 
     Attributes:
         agents: the number of agents N.
@@ -48,7 +48,7 @@ class Tally:
         evaluations: how many succeeded.
         failed: how many failed and were skipped.
         absences: how often an agent was absent from a step.
-        present: who took part in the last round.
+        present: the agents that took part in the last round.
     """
 
     agents: int
@@ -93,7 +93,7 @@ class Tally:
         return self.optima is not None and self._all_noiseless
 
     def scores(self) -> Scores:
-        """Return how good the agents' best values are by now."""
+        """Return how good the agents' best values are so far."""
         known = ~np.isnan(self._best)
         if not known.any():
             return Scores()

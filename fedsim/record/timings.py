@@ -1,7 +1,7 @@
-"""Reading ``timings.jsonl``: how long the rounds of a run took, and which evaluation failed first.
+"""Reads ``timings.jsonl``: how long the rounds of a run took, and which evaluation failed first.
 
-A resumed run appends to it. A round that was cut short has no line, so that the time that a stopped
-run lay still is not counted.
+A resumed run appends to it. An interrupted round has no line, so the time while a run was stopped
+is not counted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fedsim.record.entries import Line
 
 @dataclass(frozen=True)
 class Timings:
-    """What the lines of ``timings.jsonl`` add up to.
+    """Totals of the lines of ``timings.jsonl``.
 
     Attributes:
-        round_seconds: wall seconds of rounds 0, 1, ..., as they were finished.
+        round_seconds: pairs of a finished round (0, 1, ...) and its wall seconds.
         objective_seconds: CPU seconds in objectives.
         other_seconds: CPU seconds of everything else.
-        first_failure: what is known of the first evaluation that failed and was skipped, or None.
+        first_failure: message of the first evaluation that failed and was skipped, or None.
     """
 
     round_seconds: tuple[tuple[int, float], ...]
@@ -32,14 +32,14 @@ class Timings:
     first_failure: str | None
 
     def evaluations_per_second(self, evaluations: int) -> float | None:
-        """Return the rate at which evaluations were made, or None before a round is finished."""
+        """Return the rate of evaluations, or None before a round is finished."""
         seconds = sum(seconds for _, seconds in self.round_seconds)
         return evaluations / seconds if seconds > 0 else None
 
     def seconds_left(self, rounds: int) -> float | None:
         """Estimate how long the next ``rounds`` rounds will take, or None if nothing is known.
 
-        The initial design tells nothing of it: it is several evaluations long.
+        Based on query rounds only: the initial design takes several evaluations.
         """
         queries = [seconds for t, seconds in self.round_seconds if t > 0]
         if rounds <= 0:
@@ -48,7 +48,7 @@ class Timings:
 
 
 def read_timings(path: Path) -> Timings:
-    """Add up a run's timings; those of a run that has none yet are empty."""
+    """Add up a run's timings; empty if it has none yet."""
     rounds: list[tuple[int, float]] = []
     objective = total = 0.0
     first_failure: str | None = None
@@ -63,7 +63,7 @@ def read_timings(path: Path) -> Timings:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Yield the whole lines; one that is damaged, or half-written, tells nothing."""
+    """Yield the complete lines; damaged or half-written ones are skipped."""
     if not path.exists():
         return
     with path.open("rb") as file:

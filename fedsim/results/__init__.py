@@ -1,1 +1,1 @@
-"""What is read from run folders: tables, comparisons, the status of a run under way."""
+"""Reading run folders: tables, comparisons, the status of unfinished runs."""

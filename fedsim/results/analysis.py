@@ -1,4 +1,4 @@
-"""Opening run folders: what every figure, report and summary is made of."""
+"""Opening run folders: the basis of every figure, report and summary."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class SeedRun:
             reason = self.folder.manifest().get("reason")
             raise RunFolderError(
                 f"{self.folder.path}: not finished (status: {self.status}"
-                f"{f', {reason}' if reason else ''}); `fedsim resume` goes on with it"
+                f"{f', {reason}' if reason else ''}); `fedsim resume` continues it"
             )
         return pd.read_parquet(path)
 
     def summary(self) -> dict[str, Any]:
-        """Return the run's outcome as it stands in ``fedsim run --json``."""
+        """Return the run's outcome, as in ``fedsim run --json``."""
         manifest = self.folder.manifest()
         outcome: dict[str, Any] = {
             "variant": self.variant,
@@ -119,7 +119,7 @@ def load(folder: str | Path) -> Run:
     """Open a run folder, or the folder of one of its variants or seeds.
 
     Raises:
-        RunFolderError: if there is no run.
+        RunFolderError: if it is not a run folder.
     """
     path = Path(folder)
     if path.name.startswith("seed-") and (path / "config.yaml").exists():
@@ -136,7 +136,7 @@ def load(folder: str | Path) -> Run:
 
 
 def _label(folder: Path) -> str:
-    """Return the label of the variant that is kept in a folder: the method's, if it has none."""
+    """Return the label of a folder's variant; the method's name if it has none."""
     marker = folder / "variant.txt"
     if marker.exists():
         return marker.read_text("utf-8").strip()
@@ -145,5 +145,5 @@ def _label(folder: Path) -> str:
 
 
 def _rank(label: str, order: Sequence[str]) -> int:
-    """Return a variant's place in the configuration; its noise-only control follows it."""
+    """Return a variant's position in the configuration; its noise-only control has the same."""
     return order.index(name) if (name := label.removesuffix(NOISE_CONTROL)) in order else -1

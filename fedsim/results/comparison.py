@@ -1,7 +1,7 @@
 """Comparing the variants of a run, paired on seeds.
 
-Variants that share a seed share their functions, initial designs and noise, so that differences
-between them are far less noisy than the scores themselves.
+Variants with the same seed share functions, initial designs and noise, so their differences are
+far less noisy than the scores themselves.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Difference:
     """How much better one variant is than another.
 
     Attributes:
-        variant: the one.
-        baseline: the other.
+        variant: the variant.
+        baseline: the variant that it is compared with.
         gain: mean over seeds of the paired difference, larger is better for ``variant``.
         standard_error: of the gain, over seeds; NaN for one seed.
         p_value: of Student's paired test, two-sided; NaN for one seed or equal variants.
-        seeds: how many pairs.
+        seeds: the number of pairs.
     """
 
     variant: str
@@ -45,7 +45,7 @@ class Difference:
         return self.gain > 2 * self.standard_error
 
     def sentence(self) -> str:
-        """Say it in words."""
+        """Return the comparison as a sentence."""
         if self.seeds < 2:
             return (
                 f"{self.variant} against {self.baseline}: {self.gain:+.4f}, one seed: no error "
@@ -61,7 +61,7 @@ class Difference:
 def scores(run: Run, first: int, last: int) -> pd.DataFrame:
     """Return each variant's mean score over rounds ``first`` to ``last``: one row per seed.
 
-    The score is the simple regret where the scenario knows it, else the best value so far.
+    The score is the simple regret if the scenario knows it, else the best value so far.
 
     Raises:
         ConfigError: if the run has no such rounds.
@@ -78,7 +78,7 @@ def scores(run: Run, first: int, last: int) -> pd.DataFrame:
 
 
 def difference(run: Run, table: pd.DataFrame, variant: str, baseline: str) -> Difference:
-    """Compare two columns of :func:`scores` on the seeds that both have."""
+    """Compare two columns of :func:`scores` on their common seeds."""
     summary = run.runs[0].summary()
     lower_is_better = summary["metric"] == "simple regret" or summary["direction"] == "minimize"
     gains = (table[variant] - table[baseline]).dropna().to_numpy(dtype=float)
@@ -97,9 +97,9 @@ def standard_error(values: Array) -> float:
 
 
 def control_differences(run: Run) -> list[Difference]:
-    """Compare every private variant with its noise-only control, if that was run, over all rounds.
+    """Compare every private variant with its noise-only control, if there is one, over all rounds.
 
-    Messages that do not beat noise are worth nothing.
+    Messages that do not beat noise are useless.
     """
     labels = dict.fromkeys(one.variant for one in run.runs)
     private = [label for label in labels if label + NOISE_CONTROL in labels]

@@ -1,6 +1,6 @@
-"""Where an unfinished run stands, read from its folder: while it runs, or after it was stopped.
+"""The status of an unfinished run, read from its folder while it runs or after it stopped.
 
-Nothing is written there, and what the run is writing at the moment may be half-written.
+Nothing is written to the folder. Files that the run is writing may be incomplete.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Status:
     """How far an unfinished seed of a run is.
 
     Attributes:
-        state: ``running``; ``waiting``, if its turn or its tables come next; ``interrupted`` or
-            ``failed``; ``stopped``, if it was killed, so that nothing says why; or ``not started``.
+        state: ``running``; ``waiting`` for its turn or its tables; ``interrupted``; ``failed``;
+            ``stopped``, if it was killed and the reason is unknown; or ``not started``.
         reason: why it failed or was interrupted, or None.
         direction: of the scenario; None if it never started.
-        progress: by its journal.
+        progress: according to its journal.
         under_way: evaluations made since its last journal line.
-        privacy: what was spent, by the accountant of the configuration; None if nothing.
-        seconds_left: how long its other rounds will take, or None if nothing is known.
+        privacy: the privacy spent, by the configured accountant; None if nothing.
+        seconds_left: estimated time for the remaining rounds, or None if unknown.
     """
 
     state: str
@@ -46,7 +46,7 @@ class Status:
     seconds_left: float | None
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON has it; what is not known is None."""
+        """Return it as a JSON record; unknown values are None."""
         progress, privacy = self.progress, self.privacy
         epsilon: dict[str, Any] = {}
         if privacy is not None:
@@ -79,7 +79,7 @@ class Status:
 
 
 class StatusReader:
-    """Follows an unfinished run: each reading takes up the journal where the last one ended.
+    """Follows an unfinished run; each reading continues where the last one ended in the journal.
 
     Args:
         run: the seed to follow.
@@ -106,7 +106,7 @@ class StatusReader:
         tally = self._read_journal(facts)
         rate = timings.evaluations_per_second(tally.evaluations)
         progress = Progress.of(tally, facts.rounds, self._spent, rate)
-        stays = state in ("interrupted", "failed")  # else the reason is that of an earlier stop
+        stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
         left = facts.rounds - max(0, tally.round)
         return Status(
             state=state,
@@ -135,7 +135,7 @@ class StatusReader:
         return len(kept_evaluations(folder.evaluations, run, self._entries) or ())
 
     def _privacy(self, facts: Facts) -> PrivacyLoss | None:
-        """Return what was spent; None if nothing, or nothing that can be accounted for."""
+        """Return the privacy spent; None if nothing, or if it cannot be accounted for."""
         accountant = make_accountant(facts.accountant)
         if not self._spent.releases or unsupported(self._spent, accountant):
             return None
@@ -143,7 +143,7 @@ class StatusReader:
 
 
 def _state(run: SeedRun) -> str:
-    """Say who works on a run: its manifest alone cannot, as a kill leaves no trace in it."""
+    """Return a run's state; the manifest is not enough, since a kill leaves no trace in it."""
     if is_locked(run.folder.path):
         return "running"
     if is_locked(run_folder_of(run.folder.path)):

@@ -1,8 +1,8 @@
 """The tables and the outcome of a finished run, made from its journal.
 
-Values are in the scenario's own sign and units. Where a scenario knows its optimum and its
-noiseless values, the score is the **simple regret** (the optimum's distance from the best
-noiseless value found so far, initial design included), else the best observed value so far.
+Values are in the scenario's own sign and units. If a scenario knows its optimum and its noiseless
+values, the score is the **simple regret** (the distance from the optimum to the best noiseless
+value so far, including the initial design), else the best observed value so far.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
 
 
 def _scores_by_round(entries: Sequence[Entry], tally: Tally, rounds: int) -> Iterator[Scores]:
-    """Yield the scores after round 0 to ``rounds``; the tally then holds all entries."""
+    """Yield the scores after each round from 0 to ``rounds``; the tally then has all entries."""
     place = 0
     for t in range(rounds + 1):
         while place < len(entries) and entries[place].t <= t:
@@ -88,10 +88,10 @@ def _observation_table(
 
 
 def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, regret: bool) -> pd.DataFrame:
-    """Return one row per round, those in which nobody observed anything included.
+    """Return one row per round, including rounds without observations.
 
-    Means are over the ``agents`` that have observed something by then: where some come late or
-    never, means of different rounds or runs are of different agents. Without any they are NaN.
+    Means are over the ``agents`` that have observed something so far: if some start late or never,
+    means of different rounds or runs are over different agents. If there are none, they are NaN.
     """
     table = pd.DataFrame([asdict(one) for one in scores])
     means = table.columns.drop("agents")
@@ -101,7 +101,7 @@ def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, regret: bool)
         return table.drop(columns=["mean_simple_regret", "best_simple_regret"])
     by_round = observed.groupby("round")["regret"].mean()
     table["mean_regret"] = by_round.reindex(table["round"]).to_numpy()
-    # An agent that was absent at first makes its initial design later: no query, either.
+    # An agent that was absent at first makes its initial design later: not a query, either.
     queries = observed[observed["step"] > 0].groupby("round")["regret"].mean()
     table["mean_cumulative_regret"] = (
         queries.reindex(table["round"]).fillna(0.0).cumsum().to_numpy()
@@ -117,9 +117,9 @@ def _with_privacy(table: pd.DataFrame, entries: Sequence[Entry], delta: float) -
         return table
     epsilon, noise, before = [], [], -math.inf
     for t in table["round"]:
-        ratio = math.nan  # of the last release, where a round has several
+        ratio = math.nan  # of the last release, if a round has several
         for release in releases:
-            if before < release.t <= t and release.event:  # also what came before round 0
+            if before < release.t <= t and release.event:  # also releases before round 0
                 ledger = ledger.charge(release.event)
                 ratio = release.experimenter.get("signal_to_noise", math.nan)
         before = t
@@ -131,7 +131,7 @@ def _with_privacy(table: pd.DataFrame, entries: Sequence[Entry], delta: float) -
 
 
 def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
-    """Return the total ε by accountant, with everything that a reader of ε must know.
+    """Return the total ε by accountant, with everything needed to interpret ε.
 
     Args:
         events: all charged releases; none gives an empty report.
@@ -181,7 +181,7 @@ def _outcome(
 
 
 def _mishaps(releases: Sequence[ReleaseEntry], tally: Tally, timings: Timings) -> dict[str, Any]:
-    """Return what did not happen, or went wrong; nothing of a run where nothing did."""
+    """Return the nonzero counts of refused and empty releases, absences and failures."""
     counts = {
         "releases_refused": sum(release.refused for release in releases),
         "releases_empty": sum(release.empty for release in releases),

@@ -1,4 +1,4 @@
-"""The agents of one process: their programs, their objectives and how a call reaches them.
+"""The agents of one process: their programs, their objectives and how calls reach them.
 
 The serial backend has one group with all agents; on Ray every host has a group with its share.
 Nothing here depends on how many agents share the group.
@@ -43,11 +43,11 @@ class AgentGroup:
 
     Args:
         spec: the run.
-        scenario: what its objectives come from.
+        scenario: makes the objectives.
         method: makes the agents' programs.
-        evaluator: evaluates what the agents propose.
-        activity: says which agent is at work.
-        stopped: called before each call; True makes :meth:`handle` raise ``Interrupted``.
+        evaluator: evaluates the agents' proposals.
+        activity: set to the agent that is working.
+        stopped: checked before each call; True makes :meth:`handle` raise ``Interrupted``.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AgentGroup:
         self._ahead: dict[AgentId, tuple[float, BaseException | None]] = {}
 
     def rebuild(self, agents: Iterable[AgentId], history: Iterable[Recorded]) -> None:
-        """Make agents anew from their recorded evaluations, in journal order."""
+        """Rebuild agents from their recorded evaluations, given in journal order."""
         steps: dict[AgentId, list[list[Recorded]]] = {agent: [] for agent in agents}
         for record in history:
             groups = steps[record.agent]
@@ -86,7 +86,7 @@ class AgentGroup:
                     self._observe(agent, group)
 
     def program(self, agent: AgentId) -> AgentProgram:
-        """Return an agent's program; it is built the first time.
+        """Return an agent's program; built on first use.
 
         Raises:
             UserCodeError: with the user's traceback, if the method raises.
@@ -103,14 +103,14 @@ class AgentGroup:
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """Let agents do their part in a call.
 
-        All of them propose, then all evaluate, then all observe and answer, always in the order
-        given: methods find their own data in the processor's caches, and objectives theirs.
+        First all agents propose, then all evaluate, then all observe and answer, always in the
+        order given. So methods and objectives each find their data in the processor's caches.
 
         Raises:
             ObjectiveError: if an objective raises or returns something that is not a finite
                 number, and such failures stop the run; it names agent, round and point.
             UserCodeError: if a program raises.
-            Interrupted: if ``stopped`` says so.
+            Interrupted: if ``stopped`` returns True.
         """
         if self._stopped():
             raise Interrupted(f"stopped in round {call.t}")
@@ -123,10 +123,10 @@ class AgentGroup:
         return completed(answers, proposed, evaluated)
 
     def prepare_next(self) -> None:
-        """Let the agents that took the last step do in advance what they can of their next one.
+        """Let the agents that took the last step prepare their next one.
 
-        Nothing that they say depends on whether this is called. What fails is told when they
-        propose.
+        Their proposals and replies do not depend on whether this is called. Errors are raised when
+        they propose.
         """
         for agent, step in self._next_steps.items():
             program, start = self.program(agent), time.thread_time()
@@ -183,7 +183,7 @@ class AgentGroup:
         """Return checked proposals, moved to the space's grid levels and whole numbers.
 
         Raises:
-            RunError: if there are none, or one is not a finite point of the space.
+            RunError: if there are none, or one has the wrong shape or a non-finite coordinate.
         """
         dimension = self._scenario.space.dimension
         checked = []

@@ -1,9 +1,8 @@
 """Simulated absence: which agents take part in a round.
 
-An absent agent takes no step in that round and answers nothing; its reply is ``missing``. It is
-part of the experiment, drawn by key, and has nothing to do with faults of machines, which are
-repaired. Who is present is independent of all data: it changes neither the accounting of privacy
-nor any weight or denominator.
+An absent agent takes no step in that round and answers nothing; its reply is ``missing``. Absence
+is part of the experiment, drawn by key, and unrelated to machine faults, which are repaired. Who is
+present does not depend on data, and changes neither privacy accounting nor weights or denominators.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from fedsim.rng import rng
 def present(
     seed: int, t: int, agents: Sequence[AgentId], availability: Availability
 ) -> tuple[AgentId, ...]:
-    """Return those of ``agents`` that take part in round ``t``; the same however often asked.
+    """Return those of ``agents`` that take part in round ``t``; the same on every call.
 
-    Before round 0, while a method prepares itself, everybody does.
+    Before round 0, while a method prepares itself, all agents take part.
     """
     if t < 0:
         return tuple(agents)

@@ -1,4 +1,4 @@
-"""What passes between a fleet and the agents: calls, tasks, proposals, evaluations, answers."""
+"""Data exchanged by fleet and agents: calls, tasks, proposals, evaluations, answers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Call:
 
     Attributes:
         t: the round.
-        settled: journal lines that were written before: the history that agents must have.
+        settled: number of journal lines before the call: the history that agents must have.
         evaluate: whether the agents take a step, or only answer.
         message: the server's broadcast.
-        then: what to answer, or None.
+        then: the request to answer, or None.
     """
 
     t: int
@@ -35,12 +35,12 @@ class Task:
     """One agent's part in a call.
 
     Attributes:
-        agent: who.
+        agent: the agent.
         step: the agent's own count: of this step, or of its last one when it only answers.
         call: which request in this step it answers; part of the key of its randomness.
-        scope: what an aggregator asks, for the same key; empty: the server program asks.
-        recorded: this step's observations, if they were made already: they are taken instead of
-            proposing and evaluating. None: they are still to be made.
+        scope: the aggregator's request, for the same key; empty for the server program's.
+        recorded: this step's observations if they exist, used instead of proposing and
+            evaluating; None if not.
     """
 
     agent: AgentId
@@ -55,7 +55,7 @@ class Proposed:
     """What one agent wants evaluated.
 
     Attributes:
-        agent: who.
+        agent: the agent.
         step: the agent's own count of steps.
         proposals: checked points of the space.
         cpu_seconds: CPU time spent on them.
@@ -69,7 +69,7 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What became of one agent's proposals.
+    """The outcome of one agent's proposals.
 
     Attributes:
         observations: the evaluations that succeeded, in the scenario's sign.
@@ -84,13 +84,13 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Answer:
-    """What comes back from one agent.
+    """One agent's answer to a call.
 
     Attributes:
-        agent: who.
+        agent: the agent.
         observations: this step's evaluations, in the scenario's sign.
         payload: the answer to the request, or None if nothing was asked.
-        cpu_seconds: CPU time spent on the agent, its objective included.
+        cpu_seconds: CPU time spent on the agent, including its objective.
         objective_cpu_seconds: CPU time spent in the objective alone.
         failed: this step's evaluations that failed and were skipped.
         lost_keys: whether there is no payload because the agent lost its secrets.
@@ -107,13 +107,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Evaluating:
-    """An objective at work, for the watch that enforces the deadline.
+    """A running objective, as seen by the code that enforces the deadline.
 
     Attributes:
-        agent: whose objective runs.
+        agent: the objective's agent.
         t: the round.
         point: the point in the user's units, as text.
-        since: ``time.monotonic()`` when it began.
+        since: ``time.monotonic()`` when it started.
     """
 
     agent: AgentId
@@ -124,11 +124,11 @@ class Evaluating:
 
 @dataclass
 class Activity:
-    """What a process is doing just now; other threads may read it.
+    """What a process is doing right now; other threads may read it.
 
     Attributes:
-        busy: the agent whose program or objective is at work, or None.
-        evaluating: the objective that runs, or None.
+        busy: the agent whose program or objective is running, or None.
+        evaluating: the running objective, or None.
     """
 
     busy: AgentId | None = None
@@ -139,17 +139,17 @@ class Evaluator(Protocol):
     """Evaluates what agents propose: in this process, as Ray tasks, or anywhere else."""
 
     def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
-        """Return what became of each agent's proposals.
+        """Return the outcome of each agent's proposals.
 
         Raises:
-            ObjectiveError: if an evaluation failed at last, and such failures stop the run.
-            Interrupted: if the run is to stop.
+            ObjectiveError: if an evaluation failed on every try, and such failures stop the run.
+            Interrupted: if the run was asked to stop.
         """
         ...
 
 
 def with_evaluations(tasks: Sequence[Task], evaluated: Mapping[AgentId, Evaluated]) -> list[Task]:
-    """Return tasks that hold what was evaluated for them; the others as they are."""
+    """Return the tasks with their new evaluations; tasks without any are unchanged."""
     return [
         replace(task, recorded=evaluated[task.agent].observations)
         if task.agent in evaluated
@@ -163,7 +163,7 @@ def completed(
     proposed: Sequence[Proposed],
     evaluated: Mapping[AgentId, Evaluated],
 ) -> list[Answer]:
-    """Return answers that tell of their agents' proposals and evaluations, too."""
+    """Return the answers, with failures and CPU times of proposals and evaluations added."""
     proposing = {p.agent: p.cpu_seconds for p in proposed}
     nothing = Evaluated((), (), 0.0)
     whole = []
@@ -182,7 +182,7 @@ def completed(
 
 
 def where(agent: AgentId, t: int, point: object, node: str = "") -> str:
-    """Return the words that name an evaluation in errors."""
+    """Return the text that identifies an evaluation in errors."""
     return f"agent {agent}, round {t}, point {point}" + (f", node {node}" if node else "")
 
 

@@ -1,4 +1,4 @@
-"""Evaluations: one call of an agent's black box, checked, and the evaluator of one process."""
+"""Evaluations: a checked call of an agent's black box, and the evaluator of one process."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class LocalEvaluator:
     Args:
         spec: the run.
         scenario: makes the objectives.
-        activity: says what is being evaluated.
-        stopped: called before each evaluation; True makes :meth:`evaluate` raise ``Interrupted``.
-        node: the machine, for errors; empty: not worth naming.
+        activity: set to what is being evaluated.
+        stopped: checked before each evaluation; True makes :meth:`evaluate` raise ``Interrupted``.
+        node: the machine's name for errors; empty to leave it out.
         log: keeps evaluations until the journal has them, or None.
     """
 
@@ -52,10 +52,10 @@ class LocalEvaluator:
         self._objectives: dict[AgentId, Objective] = {}
 
     def needs(self, agent: AgentId) -> Resources | None:
-        """Build an agent's objective and return what it needs as a task of its own.
+        """Build an agent's objective and return the resources that it needs as a separate task.
 
         Returns:
-            None if it runs beside its agent.
+            None if it runs in its agent's process.
 
         Raises:
             UserCodeError: with the user's traceback, if the scenario raises.
@@ -69,10 +69,10 @@ class LocalEvaluator:
     def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
         agent, start = proposed.agent, time.thread_time()
         self._activity.busy = agent
-        objective = self._objective(agent)  # building it counts as its own time: it loads data
+        objective = self._objective(agent)  # building it loads data: counted as its time
         seconds = time.thread_time() - start
         records, failed = list[Recorded](), list[Failed]()
-        if self._log is not None:  # not in a replayed call: the log is of the one that follows
+        if self._log is not None:  # not in a replayed call: the log belongs to the next one
             self._log.begin(call.settled)
         for index, proposal in enumerate(proposed.proposals):
             if self._stopped():
@@ -140,14 +140,14 @@ def call_with_retries(
     Args:
         objective: the black box.
         point: values by name, in the user's units.
-        key: of the agent and its step; every try has the same randomness.
+        key: the agent's and step's key; every try has the same randomness.
         index: position among the step's proposals.
         where: agent, round and point, for errors.
         retries: how often to call it again after a failure.
-        watched: makes the context that each try runs in: it may end it at its deadline.
+        watched: makes the context in which each try runs; it may end the try at its deadline.
 
     Raises:
-        ObjectiveError: if at last it raises, or returns anything but a finite number or an
+        ObjectiveError: if its last try raises, or returns anything but a finite number or an
             ``Evaluation`` of finite numbers.
     """
     for left in reversed(range(retries + 1)):
@@ -199,7 +199,7 @@ def _finite(number: object, where: str) -> float:
     if isinstance(number, np.complexfloating) or not math.isfinite(number):
         raise ObjectiveError(
             f"the objective returned {number} ({where}): expected a finite number; return "
-            "the worst value it can have where it fails",
+            "the worst possible value if an evaluation fails",
             reason=f"returned {number}",
         )
     return float(number)

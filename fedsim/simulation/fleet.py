@@ -1,9 +1,9 @@
-"""The recording fleet: what stands between a server program and whatever carries its calls.
+"""The recording fleet, between a server program and the transport that carries its calls.
 
-It numbers the calls, keeps each agent's count of steps, writes the journal and, after a restart,
-replays what the journal holds already: agents get recorded evaluations instead of making them
-again, and recorded releases whose noise nobody may draw twice are read back. A program cannot
-tell a replay from the first time.
+It numbers the calls, counts each agent's steps, writes the journal and, after a restart, replays
+what the journal holds: agents get recorded evaluations instead of making them again, and recorded
+releases whose noise must not be drawn twice are read back. To a program, a replay looks the same
+as the first run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fedsim.simulation.releases import AggregationFleet, Releases
 
 
 class Transport(Protocol):
-    """Carries calls to agents and brings their answers back."""
+    """Carries calls to agents and returns their answers."""
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         """Return one answer per task, in task order."""
@@ -53,9 +53,9 @@ class RecordingFleet:
         seed: the run's seed.
         position: where the run stands; kept up to date.
         journal: every call is appended to it.
-        observer: gets an event for everything that happens.
+        observer: called with each event.
         releases: makes the releases.
-        aggregators: those that the server program may use, by name.
+        aggregators: the aggregators that the server program may use, by name.
         availability: the probability that an agent takes part in a round.
     """
 
@@ -143,11 +143,11 @@ class RecordingFleet:
 
         Args:
             made: the tasks of the program's call that the release belongs to.
-            first: what that call asked; asking it again, after keys were lost, repeats it.
+            first: the call's own request; if asked again after keys were lost, it is repeated.
             t: the round.
             request: what to ask.
-            to: whom; None is everybody.
-            number: how often the kind was asked before.
+            to: the agents to ask; None for all.
+            number: how often this kind was asked before.
         """
         chosen, agents = self._taking_part(t, to)
         again = first is not None and (request.kind, number) == (first.kind, 0)
@@ -170,7 +170,7 @@ class RecordingFleet:
         request: Request | None,
         via: Aggregator | None,
     ) -> Replies | Release:
-        """Return what the server program gets to see of a call's answers."""
+        """Return the part of a call's answers that the server program sees."""
         replies = _replies(chosen if request is not None else (), answers)
         received: Replies | Release = replies
         if via is not None:
@@ -207,7 +207,7 @@ class RecordingFleet:
     def _taking_part(
         self, t: int, to: Sequence[AgentId] | None
     ) -> tuple[tuple[AgentId, ...], tuple[AgentId, ...]]:
-        """Return who was chosen for a call, and who of them is present."""
+        """Return the agents chosen for a call, and those of them that are present."""
         chosen = self.members if to is None else tuple(sorted(set(to)))
         unknown = set(chosen) - self.position.steps.keys()
         if unknown:
@@ -224,12 +224,12 @@ class RecordingFleet:
             raise RunError(
                 f"via: expected one of the server program's aggregators "
                 f"({', '.join(self.aggregators) or 'it has none'}), got a {type(via).__name__}; "
-                "add it to the program's `aggregators`, so that what it remembers is kept"
+                "add it to the program's `aggregators`, so that its state is saved"
             )
 
 
 def _replies(chosen: Sequence[AgentId], answers: Sequence[Answer]) -> Replies:
-    """Return the replies of everybody who was chosen, absent agents' as missing."""
+    """Return the replies of all chosen agents; those of absent agents are missing."""
     given = {answer.agent: answer for answer in answers}
 
     def reply(agent: AgentId) -> Reply:

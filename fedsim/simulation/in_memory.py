@@ -1,4 +1,4 @@
-"""A federation in memory, to try a method in: no files, no processes."""
+"""A federation in memory, for trying a method: no files, no processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from fedsim.space import Parameter, Space, Value
 
 @dataclass(frozen=True)
 class Bowl:
-    """Three agents that look for the middle of a square: what methods are tried on."""
+    """The scenario that methods are tried on: three agents look for the middle of a square."""
 
     agents: int = 3
 
@@ -63,13 +63,13 @@ class Bowl:
 
 @dataclass
 class _Agents:
-    """Carries calls to agents in memory, and remembers everything that was said.
+    """Carries calls to agents in memory, and logs all messages.
 
     Attributes:
-        make_group: makes the agents anew, without history.
-        restart: whether that is done before every call. Agents that hold secrets would never
-            have any then: they lose them one at a time, ever more rarely.
-        log: what was said.
+        make_group: makes new agents, without history.
+        restart: whether to rebuild the agents before every call. Agents with secrets would then
+            never have any, so they lose them one at a time, less and less often.
+        log: the messages.
     """
 
     make_group: Callable[[], AgentGroup]
@@ -101,7 +101,7 @@ class _Agents:
     def _note(self, call: Call, answers: Sequence[Answer], secret: bool) -> None:
         self.history += [record for a in answers for record in a.observations]
         if secret and not call.evaluate:
-            return  # how often agents are asked depends on what was lost
+            return  # how often agents are asked depends on lost keys
         message = as_lists(call.message.payload) if call.message else None
         self.log.append((call.t, "message", message))
         for a in answers:
@@ -119,16 +119,16 @@ def _holds_secrets(program: AgentProgram) -> bool:
 def run_in_memory(
     factory: Callable[[Context], Method], scenario: Scenario, context: Context, restart: bool
 ) -> list[Any]:
-    """Return everything that the server and the agents told one another, and the evaluations.
+    """Run a method; return all messages between server and agents, and the evaluations.
 
-    Replies of agents that hold secrets are left out: they differ from run to run. What the server
-    received is there, and must not.
+    Replies of agents with secrets are left out: they differ from run to run. What the server
+    received is included: it must not differ.
 
     Args:
         factory: makes the method.
         scenario: what it optimises.
-        context: the same, as the method sees it.
-        restart: whether all programs are made anew, from history and state, before every call.
+        context: the federation, as the method sees it.
+        restart: whether to rebuild all programs from history and state before every call.
 
     Raises:
         FedsimError: if a program does something wrong.

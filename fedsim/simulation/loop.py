@@ -47,12 +47,11 @@ class Simulation:
 
     Attributes:
         spec: scenario, method, rounds and seed.
-        folder: where it is kept.
+        folder: the folder that it is kept in.
         system_noise: privacy noise from the operating system instead of the seed.
         budget: refuses releases that would exceed it, or None.
-        transcript: whether to write down everything that the server program receives.
-        evaluation: what an evaluation needs of a cluster, where it runs as a task of its own, or
-            None.
+        transcript: whether to record everything that the server program receives.
+        evaluation: the resources that an evaluation needs if it runs as a separate task, or None.
     """
 
     spec: RunSpec
@@ -76,21 +75,21 @@ def simulate(
     stopped: Callable[[], bool] = lambda: False,
     agents_are_here: bool = False,
 ) -> None:
-    """Run, or go on with, a simulation until its last round.
+    """Run a simulation until its last round, or resume it.
 
     Args:
         simulation: what to run; its folder exists and its agents' histories are those of
             :func:`recorded_history`.
-        scenario: the run's.
-        method: the run's; makes the server program.
+        scenario: the run's scenario.
+        method: the run's method; makes the server program.
         transport: carries calls to the agents.
-        notify: gets the progress after each round.
-        stopped: called after each round; True ends the run with ``Interrupted``.
+        notify: called with the progress after each round.
+        stopped: checked after each round; True ends the run with ``Interrupted``.
         agents_are_here: whether the agents work in this thread; their CPU time is then not
             the server's.
 
     Raises:
-        FedsimError: whatever goes wrong; the journal keeps what was recorded.
+        FedsimError: for any failure; the journal keeps what was recorded.
     """
     spec, folder = simulation.spec, RunFolder(simulation.folder)
     with user_code(f"method {spec.method_name!r}: the server cannot be built"):
@@ -131,7 +130,7 @@ def aggregators_of(program: ServerProgram) -> Mapping[str, Aggregator]:
     """Return the aggregators that a server program uses, by name.
 
     Raises:
-        RunError: if a name cannot be one of a file's entries.
+        RunError: if a name is not made of letters, digits and underscores.
     """
     if not isinstance(program, AggregatingServer):
         return {}
@@ -145,11 +144,11 @@ def aggregators_of(program: ServerProgram) -> Mapping[str, Aggregator]:
 
 
 class _Stopwatch:
-    """Measures the wall time, and the server's own CPU time, of one round after another.
+    """Measures each round's wall time and the server's own CPU time.
 
     Args:
-        recorder: knows the CPU time of the agents.
-        agents_are_here: whether that was spent in this thread.
+        recorder: knows the agents' CPU time.
+        agents_are_here: whether the agents work in this thread.
     """
 
     def __init__(self, recorder: Recorder, agents_are_here: bool) -> None:
@@ -158,7 +157,7 @@ class _Stopwatch:
         self._last = self._read()
 
     def lap(self) -> dict[str, float]:
-        """Return what passed since the last lap."""
+        """Return the times since the last lap."""
         (wall, cpu), self._last = self._last, self._read()
         return {"seconds": self._last[0] - wall, "server_cpu_seconds": self._last[1] - cpu}
 
@@ -182,7 +181,7 @@ class _Loop:
     def run(
         self, checkpoint: Checkpoint | None, notify: Notify, stopped: Callable[[], bool]
     ) -> None:
-        """Run all rounds after a checkpoint; None: from the start."""
+        """Run all rounds after a checkpoint, or from the start if it is None."""
         if checkpoint is None:
             with user_code(f"{self._words} to start"):
                 self.program.start(self.fleet)
@@ -207,7 +206,7 @@ class _Loop:
 
     def _finish(self, rounds: int, info: RoundInfo | None) -> None:
         """Write the checkpoint and the timings of a round."""
-        with user_code(f"{self._words} to tell its state"):
+        with user_code(f"{self._words} to return its state"):
             state = _state(self.program)
             aggregators = {name: _state(one) for name, one in self.aggregators.items()}
             told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
@@ -228,7 +227,7 @@ def _state(program: Stateful) -> State:
 
 
 def recorded_history(folder: RunFolder) -> list[Recorded]:
-    """Return the evaluations up to the last checkpoint: the agents' histories on resuming."""
+    """Return the evaluations up to the last checkpoint: the agents' histories on a resume."""
     checkpoint = folder.load_checkpoint()
     if checkpoint is None:
         return []

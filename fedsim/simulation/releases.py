@@ -1,7 +1,7 @@
 """Releases: how an aggregator is run, and what its releases cost.
 
-An aggregator's questions are no entries of the journal: how many there are may depend on faults,
-since agents that lost their keys are asked again. The release they lead to must not.
+An aggregator's requests are not entries of the journal: their number may depend on faults, since
+agents that lost their keys are asked again. The release itself must not depend on faults.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class AskAgain(Protocol):
 
 
 class AggregationFleet:
-    """What an aggregator may do with the agents: ask them.
+    """The fleet of an aggregator, which may only ask the agents.
 
-    Its questions are counted by kind. The count begins anew when keys were lost, so that what is
-    asked again is asked with the same randomness.
+    Its requests are counted by kind. The count restarts when keys were lost, so that repeated
+    requests have the same randomness.
 
     Args:
         members: all agents, ascending.
-        ask: carries a question.
-        request: what the server program asked, if anything: the first question of its kind.
-        replies: what the agents answered.
+        ask: sends a request.
+        request: the server program's request, if any: the first of its kind.
+        replies: the agents' replies to it.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Releases:
         seed: the run's seed.
         observer: called after every release.
         budget: refuses releases that would exceed it, or None.
-        kept: where releases are kept whose noise comes from the operating system; None: all
+        kept: where releases with noise from the operating system are kept; None if all
             randomness comes from the seed.
     """
 
@@ -152,7 +152,7 @@ class Releases:
         self._kept = kept
 
     def make(self, t: int, replies: Replies, via: Aggregator, fleet: Fleet) -> Release:
-        """Return an aggregator's release, without what is for the experimenter only."""
+        """Return an aggregator's release, without the experimenter's diagnostics."""
         start = time.perf_counter()
         cost = via.cost(t)
         if not isinstance(cost, (Uncharged, PrivacyEvent)):
@@ -192,10 +192,10 @@ class Releases:
         fleet: Fleet,
         cost: Cost,
     ) -> Release:
-        """Return a release that is drawn once, and on disk before anybody sees it.
+        """Return a release that is drawn only once and is on disk before it is used.
 
         Raises:
-            RunFolderError: if the journal says that it was drawn, but it is not on disk.
+            RunFolderError: if the journal has the release, but it is not on disk.
         """
         path = folder.release_path(self._position.releases)
         if path.exists():
@@ -206,8 +206,8 @@ class Releases:
             return Release(payload if arrays["made"] else None, cost, numbers)
         if self._position.replay:
             raise RunFolderError(
-                f"{path}: missing: it held the release of round {t}, whose noise nobody can draw "
-                "again, and a second release would cost twice; restore the file, or start anew"
+                f"{path}: missing: it held the release of round {t}, whose noise cannot be drawn "
+                "again, and a second release would cost twice; restore the file, or start a new run"
             )
         release = _aggregate(t, replies, via, fleet, SystemKeys(), cost)
         kept = {f"payload/{n}": a for n, a in (release.payload or {}).items()}
@@ -220,10 +220,10 @@ class Releases:
 def _aggregate(
     t: int, replies: Replies, via: Aggregator, fleet: Fleet, rng: Randomness, cost: Cost
 ) -> Release:
-    """Return an aggregator's release, checked; ``cost`` is what it announced.
+    """Return an aggregator's release, checked; ``cost`` is the announced cost.
 
     Raises:
-        RunError: if it costs something else.
+        RunError: if the release has another cost.
     """
     release = via.aggregate(t, replies, fleet, rng)
     if release.cost != cost:

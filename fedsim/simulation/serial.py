@@ -1,7 +1,7 @@
 """The serial backend: all agents in this process, no Ray, same results.
 
-The run works in a thread of its own while the caller's thread watches it: a hung objective is
-reported at its deadline, and Ctrl-C ends the run between two agents.
+The run has its own thread and the caller's thread watches it: a hung objective is reported at its
+deadline, and Ctrl-C ends the run between two agents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
 
 GRACE_SECONDS = 5.0
-"""How long a stopped run may take to finish the evaluation that it is in."""
+"""How long a stopped run may take to finish its current evaluation."""
 
 
 class SerialTransport:
@@ -45,10 +45,10 @@ class SerialTransport:
 
 
 class _Worker(threading.Thread):
-    """Runs one simulation; then ``done`` is set, and ``failure`` holds what it raised.
+    """Runs one simulation, then sets ``done``; ``failure`` holds what it raised.
 
-    Waiting is for ``done``: in Python 3.11 a ``join`` that Ctrl-C interrupts takes the thread
-    for finished.
+    Wait for ``done``, not with ``join``: in Python 3.11, a ``join`` interrupted by Ctrl-C makes the
+    thread look finished.
     """
 
     def __init__(self, simulation: Simulation, scenario: Scenario, notify: Notify) -> None:
@@ -74,7 +74,7 @@ class _Worker(threading.Thread):
                 group.program(0)
                 history = recorded_history(folder)
                 group.rebuild(sorted({record.agent for record in history}), history)
-                # Libraries that the first agent's objective loaded get one thread as well.
+                # One thread also for libraries that the first agent's objective has loaded.
                 with threadpool_limits(limits=1):
                     simulate(
                         self.simulation,
@@ -94,18 +94,18 @@ class _Worker(threading.Thread):
 def run_serial(
     simulation: Simulation, scenario: Scenario, evaluation_deadline: float, notify: Notify
 ) -> None:
-    """Run, or go on with, one simulation in this process.
+    """Run one simulation in this process, or resume it.
 
     Args:
         simulation: what to run.
-        scenario: the run's.
+        scenario: the run's scenario.
         evaluation_deadline: seconds that one call of an objective may take.
-        notify: gets the progress after each round, from the worker's thread.
+        notify: called with the progress after each round, from the worker's thread.
 
     Raises:
-        ObjectiveError: if an objective raised, returned nonsense or missed the deadline.
+        ObjectiveError: if an objective raised, returned an invalid value or missed the deadline.
         Interrupted: after Ctrl-C.
-        FedsimError: whatever else went wrong.
+        FedsimError: for any other failure.
     """
     worker = _Worker(simulation, scenario, notify)
     worker.start()
@@ -125,6 +125,6 @@ def run_serial(
 
 
 def _stack(worker: _Worker) -> str:
-    """Return where the worker is just now."""
+    """Return where the worker is right now."""
     frame = sys._current_frames().get(worker.ident or 0)
     return "" if frame is None else f"It hangs here:\n{user_stack(frame)}"

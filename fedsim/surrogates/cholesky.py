@@ -18,7 +18,7 @@ def factorise(matrix: Array, what: str) -> Array:
 
     Args:
         matrix: not changed.
-        what: names the matrix and what made it, for the error.
+        what: describes the matrix and its origin in the error.
 
     Raises:
         RunError: if the matrix is not (numerically) positive definite.
@@ -27,7 +27,7 @@ def factorise(matrix: Array, what: str) -> Array:
         return matrix  # LAPACK's wrappers refuse empty matrices
     factor: Array
     factor, info = lapack.dpotrf(matrix.T, lower=1, clean=1)
-    # Entries that are not finite may pass through LAPACK without a complaint.
+    # LAPACK may accept non-finite entries without an error.
     if info != 0 or not np.isfinite(factor[-1, -1]):
         raise RunError(
             f"{what}: the {len(matrix)} x {len(matrix)} matrix is not positive definite; "

@@ -1,10 +1,10 @@
 """Hyper-parameters of a Gaussian process by maximum marginal likelihood.
 
 Rasmussen and Williams (2006), Section 5.4.1. The covariance of the outputs is
-v (R + eta I), with R the correlation matrix. For given length scales and eta the best variance
-is known, v = r^T (R + eta I)^-1 r / n, so that it is put in, and only the logarithms of the
-length scales and of eta are searched. That makes the fit equivariant to the outputs' scale,
-and the search shorter by one dimension.
+v (R + eta I), with R the correlation matrix. For given length scales and eta, the best variance
+is v = r^T (R + eta I)^-1 r / n. It is substituted, and only the logarithms of the length scales
+and of eta are searched. That makes the fit equivariant to the outputs' scale and saves one
+dimension.
 
 Symbol   Meaning                                                  Shape
 r        outputs minus the mean                                   (n,)
@@ -13,8 +13,8 @@ eta      noise variance / v, in NOISE_RATIO_BOUNDS                scalar
 A        R + eta I                                                (n, n)
 alpha    A^-1 r                                                   (n,)
 
-The search starts from fixed points, never from an earlier fit, so that the result is a function
-of the data alone: an agent that is rebuilt from its history has the same hyper-parameters.
+The search starts from fixed points, never from an earlier fit, so the result is a function of the
+data alone: an agent rebuilt from its history has the same hyper-parameters.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ _LOG_LENGTH_SCALES = (math.log(LENGTH_SCALE_BOUNDS[0]), math.log(LENGTH_SCALE_BO
 _LOG_NOISE_RATIOS = (math.log(NOISE_RATIO_BOUNDS[0]), math.log(NOISE_RATIO_BOUNDS[1]))
 _START_LENGTH_SCALES = (0.08, 0.4)
 _START_NOISE_RATIOS = (1e-3, 1e-1)
-# Stop where a step gains less than about 1e-4 in the likelihood's logarithm (or 1e-4 of the whole
-# gain, if that is above 1): hyper-parameters are then far more exact than tens of observations
-# determine them.
+# Stop when a step gains less than about 1e-4 in log likelihood (or 1e-4 of the whole gain, if that is
+# above 1): hyper-parameters are then far more exact than tens of observations can determine them.
 _FACTR = 5e11
 _PGTOL = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What a Gaussian process needs besides data.
+    """Hyper-parameters of a Gaussian process.
 
     Attributes:
         kernel: its covariance function.
@@ -92,7 +91,7 @@ def negative_log_likelihood(
 def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperparameters:
     """Return the maximum-likelihood hyper-parameters.
 
-    A few fixed starts are compared, and L-BFGS-B goes on from the best.
+    A few fixed starting points are compared; L-BFGS-B starts from the best.
 
     Args:
         family: the kernel's.

@@ -1,7 +1,7 @@
 """Stationary covariance functions on the unit cube, and their derivatives.
 
-Notation: k(u, x) depends on r, the distance after each coordinate was divided by its length
-scale l_d. Both families satisfy
+Notation: k(u, x) depends on r, the distance after dividing each coordinate by its length scale
+l_d. Both families satisfy
 
     dk / du_d      = -g(r) (u_d - x_d) / l_d^2
     dk / d log l_d =  g(r) (u_d - x_d)^2 / l_d^2
@@ -31,10 +31,10 @@ _Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A squared exponential or Matern-5/2 kernel; hashable, so caches can be keyed by it.
+    """A squared exponential or Matern-5/2 kernel; hashable, so it can be a cache key.
 
     Attributes:
-        family: which of the two.
+        family: ``squared_exponential`` or ``matern52``.
         length_scales: one number for all dimensions (isotropic), or one per dimension (ARD).
         variance: k(u, u).
 
@@ -78,7 +78,7 @@ class Kernel:
         """Return sum_j weights_j k(u, x_j) and its gradient with respect to u.
 
         Args:
-            U: where, shape (n, D).
+            U: the points, shape (n, D).
             X: the centres, shape (m, D).
             weights: shape (m,).
 
@@ -133,7 +133,7 @@ class Kernel:
 
 
 def squared_differences(X: Array, ard: bool) -> Array:
-    """Return what :meth:`Kernel.matrix_and_log_gradients` needs, once for many length scales.
+    """Return the ``differences`` that :meth:`Kernel.matrix_and_log_gradients` takes.
 
     Args:
         X: shape (n, D).

@@ -1,4 +1,4 @@
-"""Bayesian linear regression on fixed features: what an agent tells the others.
+"""Bayesian linear regression on fixed features: the model behind an agent's messages.
 
 Paper: Dai, Low and Jaillet, Federated Bayesian Optimization via Thompson Sampling, NeurIPS
 2020, Section 2, Eqs. (2) and (3). With the prior omega ~ N(0, I),
@@ -12,9 +12,9 @@ y        observed outputs                          (n,)
 lambda   noise variance (the paper's sigma^2)      scalar
 omega    a sample of the weights                   (M,)
 
-With fewer observations than features the same distribution is computed from the (n, n) matrix
+With fewer observations than features, the same distribution is computed from the (n, n) matrix
 Phi Phi^T + lambda I (Eq. (5), and Matheron's rule for samples). Outputs can be centred by a
-public constant beforehand; the weights then describe the difference from it.
+public constant first; the weights then describe the difference from it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LinearPosterior:
         noise = math.sqrt(self.noise_variance)
         prior = generator.standard_normal((M,))
         if n < M:
-            # Matheron: a prior sample, moved by what the data contradict.
+            # Matheron: a prior sample, corrected by its misfit to the data.
             misfit = self.features @ prior + noise * generator.standard_normal(n)
             deviation = prior - self.features.T @ solve(self.factor, misfit)
         else:

@@ -1,13 +1,13 @@
-"""Samples of a Gaussian process posterior as functions: what Thompson sampling maximises.
+"""Samples of a Gaussian process posterior as functions, for Thompson sampling to maximise.
 
 Matheron's rule turns a sample f of the prior into one of the posterior,
 
     f(u) + k(u, X) (K + sigma^2 I)^-1 (y - f(X) - epsilon),   epsilon ~ N(0, sigma^2 I)
 
 (Wilson et al., Efficiently Sampling Functions from Gaussian Process Posteriors, ICML 2020,
-Eq. (12)). On a continuous space f is a sum of random Fourier features, which approximates the
+Eq. (12)). On a continuous space, f is a sum of random Fourier features, which approximates the
 prior; the correction is exact. On a finite grid both are exact: with G G^T = k(grid, grid),
-f = G omega, and the posterior of omega is that of a linear model whose features are rows of G.
+f = G omega, and omega has the posterior of a linear model whose features are rows of G.
 
 A scale beta multiplies the posterior's standard deviation: mean + beta (sample - mean)
 (DP-FTS-DE, Alg. 2, line 6; beta = 1 is Thompson sampling).
@@ -31,7 +31,7 @@ from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import RandomFeatures, draw_features
 
 GRID_TOLERANCE = 1e-10
-"""How much of the variance a grid's factor may leave out at any grid point."""
+"""Largest share of the variance that a grid's factor may miss at any grid point."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class PosteriorPath:
     """One sample of a posterior: mean_constant + phi(u)^T prior_weights + k(u, X) weights.
 
     Attributes:
-        posterior: gives the kernel, the mean constant and X.
+        posterior: provides the kernel, the mean constant and X.
         features: phi, not normalised.
         prior_weights: shape (number of features,).
         weights: shape (n,).
@@ -57,11 +57,11 @@ class PosteriorPath:
         return self.posterior.mean_constant + prior + correction
 
     def ranking(self, U: Array) -> Single:
-        """Return the sample less the mean constant in single precision, shape (k,).
+        """Return the sample minus the mean constant in single precision, shape (k,).
 
-        It is good to about 1e-3 of the prior's standard deviation where the noise variance is
-        1e-4 of the prior's, and to 1e-2 where it is 1e-6: enough to choose among candidates,
-        and several times faster.
+        It is accurate to about 1e-3 of the prior's standard deviation if the noise variance is
+        1e-4 of the prior's, and to 1e-2 if it is 1e-6: enough to choose among candidates, and
+        several times faster.
         """
         prior = self.features.single_sums(U, self.prior_weights)
         kernel = self.posterior.kernel.single_matrix(U, self.posterior.inputs)
@@ -99,7 +99,7 @@ def grid_factor(kernel: Kernel, grid: Array) -> Array:
     """Return G with G G^T = k(grid, grid) up to :data:`GRID_TOLERANCE` times the variance.
 
     A Cholesky factorisation that always takes the point with the largest remaining variance
-    next, and stops when none is left above the tolerance (Harbrecht, Peters and Schneider,
+    next, and stops when no variance is above the tolerance (Harbrecht, Peters and Schneider,
     On the Low-Rank Approximation by the Pivoted Cholesky Decomposition, 2012, Alg. 1).
 
     Args:
@@ -141,8 +141,8 @@ def sample_on_grid(
 
     Args:
         factor: G, shape (points, rank).
-        observed: the observed points' indices, shape (n,); the same point may come repeatedly.
-        outputs: observed outputs less the mean constant, shape (n,).
+        observed: the observed points' indices, shape (n,); points may repeat.
+        outputs: observed outputs minus the mean constant, shape (n,).
         noise_variance: sigma^2, above 0.
         beta: multiplies the posterior standard deviation.
         generator: consumed.

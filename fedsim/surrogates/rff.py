@@ -1,4 +1,4 @@
-"""Random Fourier features: the finite-dimensional stand-in for a kernel that agents share.
+"""Random Fourier features: a finite-dimensional approximation of a kernel, shared by agents.
 
 Paper: Dai, Low and Jaillet, Federated Bayesian Optimization via Thompson Sampling, NeurIPS
 2020, Appendix A (after Rahimi and Recht, 2007). DP-FTS-DE (NeurIPS 2021) uses the same.
@@ -9,10 +9,10 @@ b        phases, uniform on [0, 2 pi]                      (M,)
 phi(x)   [sqrt(2 / M) cos(s_i.x + b_i)]_i, then scaled     (M,)
          so that |phi(x)|^2 is the kernel's variance
 
-Deviations: the Matern-5/2 kernel is offered too (its spectral density is a multivariate
-Student-t with 5 degrees of freedom), and so are features without the last scaling,
-sqrt(2 variance / M) cos(s_i.x + b_i), whose inner product is the kernel on average: samples
-of a Gaussian process prior need those.
+Deviations: also offers the Matern-5/2 kernel (its spectral density is a multivariate Student-t
+with 5 degrees of freedom), and features without the last scaling, sqrt(2 variance / M)
+cos(s_i.x + b_i), whose inner product is the kernel on average: samples of a Gaussian process
+prior need them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RandomFeatures:
         frequencies: S, shape (M, D).
         phases: b, shape (M,).
         variance: the kernel's variance.
-        normalised: whether each phi(x) is scaled to the norm sqrt(variance).
+        normalised: whether each phi(x) is scaled to norm sqrt(variance).
     """
 
     frequencies: Array
@@ -80,7 +80,7 @@ class RandomFeatures:
         return values[:, 0], -scale * (pull @ self.frequencies)
 
     def _scale(self, cosines: NDArray[_T]) -> NDArray[_T]:
-        """Return what turns cosines (n, M) into features, shape (n, 1) or (1, 1)."""
+        """Return the factors that turn cosines (n, M) into features, shape (n, 1) or (1, 1)."""
         if self.normalised:
             squared_norms = np.square(cosines).sum(axis=1, keepdims=True)
             scale: NDArray[_T] = np.sqrt(cosines.dtype.type(self.variance) / squared_norms)
@@ -90,7 +90,7 @@ class RandomFeatures:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureFunction:
-    """The function u -> phi(u)^T weights, as the maximiser wants it.
+    """The function u -> phi(u)^T weights, with the maximiser's interface.
 
     Attributes:
         features: phi.

@@ -1,4 +1,4 @@
-"""One Ray cluster for all of the engine's tests, and what they run on it."""
+"""One Ray cluster for all of the engine's tests, and the runs that they share."""
 
 import logging
 import sys
@@ -14,7 +14,7 @@ sys.path.insert(0, str(HERE))  # for the helpers beside this file
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[str]:
-    """A connection of the tests' own, with one CPU: seeds run one after another."""
+    """The tests' own cluster, with one CPU: seeds run one after another."""
     import ray
 
     from fedsim.actors.cluster import terminal_and_signals_kept
@@ -34,7 +34,7 @@ def ray_cluster() -> Iterator[str]:
 
 @pytest.fixture
 def bowl(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A small run in two hosts, whose scenario is imported from this folder."""
+    """A small run on two hosts; its scenario is imported from this folder."""
     monkeypatch.chdir(HERE)
     return {
         "name": "bowl",
@@ -48,5 +48,5 @@ def bowl(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 @pytest.fixture
 def one_host(bowl: dict[str, Any]) -> dict[str, Any]:
-    """The same where nothing depends on a second host: a process takes seconds to start."""
+    """The same with one host, if a second is not needed: a process takes seconds to start."""
     return {**bowl, "agents_per_actor": "auto"}  # a host per CPU, and the tests' cluster has one

@@ -1,7 +1,7 @@
-"""A toy of secure summation: a method with secrets, whose aggregator asks again and remembers.
+"""A toy of secure summation: a method with secrets, whose aggregator asks again and has state.
 
-Agents send their best values plus a secret mask, and then the masks; keys must be the same in
-both. Masks are lost with the process. Named ``masked:Masked`` in configurations.
+Agents send their best values plus a secret mask, then the masks; both must use the same keys.
+Masks are lost with the process. Named ``masked:Masked`` in configurations.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HORIZON = SubsampledGaussian(1.0, 4.0, 4.0)
 
 
 class Masked:
-    """Agents look where the sum of their best values points."""
+    """Agents move in the direction of the sum of their best values."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -67,7 +67,7 @@ class MaskedAgent:
         self.mask: int | None = None
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
-        """Go where the sum points."""
+        """Propose the point given by the sum."""
         dimension = self.space.dimension
         if message is None:
             return initial_design(self.space, Box((0.0,) * dimension, (1.0,) * dimension), 2, rng)
@@ -76,7 +76,7 @@ class MaskedAgent:
         return [Proposal((0.7 * towards + 0.3 * jitter) % 1.0, "sum")]
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Remember the best value."""
+        """Keep the best value."""
         self.best = max(self.best, *(o.y for o in observations))
 
     def reply(self, request: Request, rng: Keys) -> Payload:
@@ -93,7 +93,7 @@ class MaskedAgent:
 
 
 class MaskedSum:
-    """Sums masked values and takes the masks away; adds what it released before, and noise."""
+    """Sums masked values and subtracts the masks; adds its earlier releases, and noise."""
 
     def __init__(self) -> None:
         self.total = 0.0
@@ -128,11 +128,11 @@ class MaskedSum:
         return found - MODULUS if found > MODULUS // 2 else found
 
     def state(self) -> State:
-        """Return what it released."""
+        """Return the sum of its releases."""
         return {"total": np.array(self.total), "releases": np.array(self.releases)}
 
     def restore(self, state: State) -> None:
-        """Take it up."""
+        """Restore it."""
         self.total, self.releases = float(state["total"]), int(state["releases"])
 
 
@@ -167,5 +167,5 @@ class SummingServer(SilentServer):
         return {} if self.message is None else dict(self.message.payload)
 
     def restore(self, state: State) -> None:
-        """Take it up."""
+        """Restore it."""
         self.message = Broadcast(dict(state)) if state else None

@@ -1,4 +1,4 @@
-"""Connecting to Ray, and leaving everything as it was found."""
+"""Connecting to Ray, and restoring the previous state."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Whatever is killed, and however the agents are spread: the journal is the same, byte for byte."""
+"""The journal is the same, byte for byte, after any kill and with agents on any hosts."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def kill_rounds(kind: str, seeds: Sequence[int]) -> dict[int, int]:
 
 @pytest.fixture
 def config(bowl: dict[str, Any], method: str, seeds: list[int]) -> dict[str, Any]:
-    """A run on Ray, slow enough to be hit."""
+    """A run on Ray, slow enough to be killed in time."""
     scenario = {**bowl["scenario"], "pause": PAUSE}
     return {
         **bowl,
@@ -202,7 +202,7 @@ def test_noise_of_the_operating_system_is_drawn_once(
 
 
 def check_transcript(lines: Sequence[str], calls: int) -> None:
-    """What the server program received twice must be equal."""
+    """If the server program received something twice, both must be equal."""
     received: dict[int, str] = {}
     for line in lines:
         assert received.setdefault(json.loads(line)["call"], line) == line

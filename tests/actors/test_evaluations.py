@@ -1,4 +1,4 @@
-"""Evaluations as Ray tasks: the same results as inside the hosts, whatever is killed."""
+"""Evaluations as Ray tasks: the same results as inside the hosts, after any kill."""
 
 import json
 import os
@@ -192,7 +192,7 @@ class TestFailures:
         assert b'"failed":[[1,' in journal(tmp_path / "run")
 
     def test_no_node_has_that_much(self, tasks: dict[str, Any], tmp_path: Path) -> None:
-        words = r"needs 1 CPU, 8 GPUs on one node, and none has that \(.*: 1 CPU, [\d.e+]+ MB\)"
+        words = r"needs 1 CPU, 8 GPUs on one node, but no node has that \(.*: 1 CPU, [\d.e+]+ MB\)"
         with pytest.raises(ResourceError, match=words) as raised:
             fedsim.run({**tasks, "resources": {"gpus": 8}}, out=tmp_path / "run")
         assert raised.value.exit_code == 4
@@ -214,7 +214,7 @@ class TestFailures:
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_silence_ends_in_numbers(tmp_path: Path) -> None:
-    """Tasks that found no room, or never come back, are not awaited for ever."""
+    """Waiting for tasks that cannot start, or never return, has a deadline."""
     deadlines = DeadlinesConfig(evaluation=5.0, start=10.0)
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "", retries=1)
     log = EvaluationLog(tmp_path / "log", "run")
@@ -226,7 +226,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     now = time.monotonic()
     evaluator._check_silence(now - 39.0, pending)  # 2 tries of 5 + 10 seconds, and a start
     evaluator._check_silence(now - 41.0, {})
-    words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, free are .* of 1 CPU"
+    words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, available: .* of 1 CPU"
     with pytest.raises(ResourceError, match=words):
         evaluator._check_silence(now - 41.0, pending)
 
@@ -244,7 +244,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
 def test_what_a_lost_task_means(
     error: RayError, attempts: int, follows: type[RunError] | None
 ) -> None:
-    """Only a process that dies again and again is its objective's fault."""
+    """Only a process that dies repeatedly counts as its objective's fault."""
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "")
     work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
     one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
@@ -257,7 +257,7 @@ def test_what_a_lost_task_means(
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_path: Path) -> None:
-    """A run that stops in the middle of a step goes on after its last evaluation."""
+    """A run that stops in the middle of a step resumes after its last evaluation."""
     diary = tmp_path / "diary"
     broken = troubled(tasks, "raise", marker=str(tmp_path / "marker"), diary=str(diary))
     broken["rounds"] = 1
@@ -266,7 +266,7 @@ def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_pa
     kept = (tmp_path / "run" / "seed-0" / "state" / "evaluations.jsonl").read_text()
     done = kept.count('evaluation"')
     assert done >= 1
-    await_end(actors(os.getpid(), "evaluate_point"))  # what was under way is written down
+    await_end(actors(os.getpid(), "evaluate_point"))  # running evaluations have been written
     before = diary.read_text().count("evaluate")
     fedsim.resume(tmp_path / "run")
     again = diary.read_text().count("evaluate") - before
@@ -282,7 +282,7 @@ def test_errors_survive_pickling() -> None:
 
 
 class TaskKiller(threading.Thread):
-    """Kills an evaluation's process now and then, until it is told to end.
+    """Kills an evaluation's process now and then, until it is stopped.
 
     Attributes:
         kills: how many it killed.
@@ -345,7 +345,7 @@ def test_tasks_and_hosts_are_killed(
 def test_an_objective_that_fills_the_memory(
     bowl: dict[str, Any], tmp_path: Path, resources: str, words: str
 ) -> None:
-    """Ray's monitor kills it long before the machine is full: here, 4 GB above the present use."""
+    """Ray's monitor kills it before memory is full: here, at 4 GB above the current use."""
     meminfo = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
     total, available = (float(meminfo[key].split()[0]) for key in ("MemTotal", "MemAvailable"))
     threshold = 1.0 - available / total + 4e6 / total

@@ -1,4 +1,4 @@
-"""The toy of secure summation keeps to the protocol; in one process, too."""
+"""The toy of secure summation follows the protocol, also in one process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_aggregator_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch) ->
         return {"total": np.array(0.0), "releases": np.array(self.releases)}
 
     monkeypatch.setattr(MaskedSum, "state", forgetful)
-    with pytest.raises(ConformanceError, match=r"made anew .*got \(1, 'server'"):
+    with pytest.raises(ConformanceError, match=r"rebuilt .*got \(1, 'server'"):
         check_method(Masked)
 
 
@@ -40,7 +40,7 @@ def test_a_sum_that_depends_on_secrets_is_found(monkeypatch: pytest.MonkeyPatch)
         return found
 
     monkeypatch.setattr(MaskedAgent, "reply", leaky)
-    with pytest.raises(ConformanceError, match=r"made anew .*'server'"):
+    with pytest.raises(ConformanceError, match=r"rebuilt .*'server'"):
         check_method(Masked)
 
 

@@ -1,4 +1,4 @@
-"""A cluster of three nodes, one of which is lost half-way: the journal is the same."""
+"""A cluster of three nodes loses one during the run: the journal is the same."""
 
 import os
 import subprocess

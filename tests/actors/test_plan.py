@@ -47,7 +47,7 @@ class TestPlan:
     def test_what_cannot_fit_is_refused_with_numbers(self) -> None:
         plan = make_plan(100_000, 1, jobs=1, cpus=2, address=None)
         with pytest.raises(
-            ResourceError, match=r"100001 actors .*, available are 8\.0 GB"
+            ResourceError, match=r"100001 actors .*, but only 8\.0 GB are available"
         ) as raised:
             plan.check_memory(8000.0)
         assert raised.value.exit_code == 4

@@ -20,10 +20,9 @@ from fedsim.space import Parameter, Space
 class Bowl:
     """A noisy bowl per agent, to be minimised; an evaluation takes ``pause`` seconds.
 
-    With ``trouble``, agent 1's objective misbehaves: always, or where a ``marker`` file is named,
-    only while that file is absent (it is made on the way). With ``cpus``, objectives declare that
-    they need them. Where a ``diary`` is named, every objective that is built and every evaluation
-    is a line of it.
+    With ``trouble``, agent 1's objective misbehaves: always or, with a ``marker`` file, only while
+    that file does not exist (the objective creates it). With ``cpus``, objectives declare that they
+    need them. With a ``diary`` file, every objective built and every evaluation adds a line to it.
     """
 
     direction: Literal["minimize"] = "minimize"
@@ -87,7 +86,7 @@ class Bowl:
 
 
 class Unsendable(Bowl):
-    """Its objectives declare resources, but hold something that cannot be pickled."""
+    """Its objectives declare resources, but cannot be pickled."""
 
     def objective(self, agent: int) -> Callable[..., Evaluation]:
         """Return an objective with a lock."""
@@ -112,14 +111,14 @@ class Mixed(Bowl):
 
 
 class Foresight(RandomSearch):
-    """Random search whose agents note in a ``diary`` which steps they are asked to prepare."""
+    """Random search whose agents log in a ``diary`` which steps they are asked to prepare."""
 
     def __init__(self, context: Context, *, diary: str) -> None:
         super().__init__(context, initial_points=1)
         self._diary = Path(diary)
 
     def agent(self, agent: int) -> AgentProgram:
-        """Return a program that prepares nothing, but says so."""
+        """Return a program that prepares nothing, but logs the call."""
         program = super().agent(agent)
 
         def prepare(step: int, rng: Keys) -> None:

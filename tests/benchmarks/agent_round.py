@@ -1,4 +1,4 @@
-"""CPU time that one agent needs in one round besides its objective, part by part.
+"""CPU time of one agent in one round, without its objective, part by part.
 
 Budget: 4 ms on average for M = 100 features, D = 2 and 70 observations, hyper-parameter fit
 included. Run it with ``python -m tests.benchmarks.agent_round`` on an idle machine.
@@ -168,7 +168,7 @@ def grid_parts() -> dict[str, float]:
 def report(title: str, parts: Mapping[str, float]) -> None:
     """Print parts with their shares, and the total against the budget and a yardstick.
 
-    The yardstick, 100,000 cosines, tells a slow program from a slow or busy machine.
+    The yardstick, 100,000 cosines, distinguishes a slow program from a slow or busy machine.
     """
     total = sum(parts.values())
     angles = 20.0 * np.random.default_rng(0).random(100_000)

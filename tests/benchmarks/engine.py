@@ -1,8 +1,8 @@
-"""What the engine costs: time, memory and the price of an agent's round, on Ray and without.
+"""What the engine costs: time, memory, and CPU per agent and round, on Ray and without.
 
 Run it with ``python -m tests.benchmarks.engine`` on an idle machine. CPU times are those of the
-agents and of the server; wall times and memory are of everything: the driver's process and all
-below it. Memory is the sum of proportional set sizes, so that shared pages count once.
+agents and the server; wall times and memory include the driver's process and all its children.
+Memory is the sum of proportional set sizes, so that shared pages count once.
 """
 
 from __future__ import annotations

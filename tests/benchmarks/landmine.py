@@ -1,8 +1,8 @@
 """The landmine experiment of DP-FTS-DE on Ray, and how well evaluations fill the machine.
 
 Run it with ``python -m tests.benchmarks.landmine`` on an idle machine, with the data set in the
-folder that FEDSIM_DATA names or beside the checkout. CPU times are those of the driver's process,
-the server and the hosts; ray's own processes are left out.
+folder that FEDSIM_DATA names or next to the checkout. CPU times are those of the driver's process,
+the server and the hosts, without Ray's own processes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def published_milliseconds() -> float:
 
 
 def data_folder() -> Path:
-    """Return where the data sets lie."""
+    """Return the folder of the data sets."""
     return Path(os.environ.get("FEDSIM_DATA") or ROOT.parent / "shared" / "data")
 
 
@@ -201,11 +201,11 @@ def report_efficiency() -> None:
 
 
 def main() -> None:
-    """Print everything; the landmine part only where its data set is."""
+    """Print everything; the landmine part only if its data set exists."""
     if (data_folder() / "landmine").is_dir():
         report_landmine()
     else:
-        print("the landmine data set is not there: set FEDSIM_DATA")
+        print("the landmine data set is missing: set FEDSIM_DATA")
     report_efficiency()
 
 

@@ -11,7 +11,7 @@ from fedsim.results.analysis import Run
 
 
 class FakeRun(Run):
-    """A run whose rounds are given."""
+    """A run with given rounds."""
 
     table: pd.DataFrame
 

@@ -1,4 +1,4 @@
-"""Errors say what to do, and to whom they belong."""
+"""Errors say what to do, and have the right class."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.util.small import small
 
 
 class Heard(Quiet):
-    """A listener that remembers, and stops the run where it is told to."""
+    """A listener that records events, and stops the run where the test wants."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.events: list[Any] = []
@@ -52,7 +52,7 @@ def test_a_listener_hears_everything_in_order(here: Path) -> None:
 def test_a_resumed_run_does_only_what_is_left(here: Path) -> None:
     raw = small(variants={"a": {}, "b": {}}, seeds=[0, 1])
     whole = fedsim.run(raw)
-    with pytest.raises(Interrupted, match="enough; go on with: fedsim resume runs/small-2"):
+    with pytest.raises(Interrupted, match="enough; continue with: fedsim resume runs/small-2"):
         fedsim.run(raw, listener=Heard(stop_at=1))
     heard = Heard()
     again = fedsim.resume("runs/small-2", listener=heard)

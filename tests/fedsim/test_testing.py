@@ -1,4 +1,4 @@
-"""The conformance suite accepts what is right and says what is wrong."""
+"""The conformance suite accepts correct classes and reports what is wrong with others."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestScenarios:
 
 @dataclass
 class Agent:
-    """A good agent of a bad method, to be spoilt: proposes near its best point so far."""
+    """A good agent with optional faults (``spoil``): proposes near its best point so far."""
 
     spoil: str
 
@@ -115,7 +115,7 @@ class Agent:
 
 
 class Server(SilentServer):
-    """Sends a count of rounds; spoilt, it forgets to tell its state, or does nothing."""
+    """Sends a count of rounds; with a fault, it does not return its state, or does nothing."""
 
     def __init__(self, spoil: str) -> None:
         self.spoil, self.count = spoil, 0.0
@@ -163,12 +163,12 @@ class TestMethods:
         [
             ("nothing", "expected at least one proposal, got none"),
             ("nan", "expected proposals of 2 finite unit coordinates"),
-            ("forgets", "made anew from history and state, got .*agent 0"),
-            ("prepares", "made anew from history and state, got .*agent 0"),
+            ("forgets", "rebuilt from history and state, got .*agent 0"),
+            ("prepares", "rebuilt from history and state, got .*agent 0"),
             ("stumbles", "agent 0 failed in round 1: AssertionError"),
-            ("unseeded", "made anew from history and state, got .*agent 0"),
+            ("unseeded", "rebuilt from history and state, got .*agent 0"),
             ("writes", "read-only"),
-            ("stateless", "made anew from history and state, got .*message"),
+            ("stateless", "rebuilt from history and state, got .*message"),
             ("idle", "the server to let agents take steps, got none"),
         ],
     )
@@ -183,7 +183,7 @@ class TestMethods:
 
 @dataclass
 class Mean:
-    """An aggregator to be spoilt."""
+    """An aggregator with optional faults."""
 
     spoil: str = ""
     rounds: int = 0

@@ -156,7 +156,7 @@ class TestRefusals:
             (
                 ("partition.kind=natural",),
                 "scenario.partition.kind: expected dirichlet, quantity or iid, got natural: these "
-                "data do not tell whose a sample is",
+                "data do not say whose a sample is",
             ),
             (("agents=178",), "scenario.agents: expected at most 177, got 178: 1797 samples"),
             (("partition.kind=idd",), "scenario.partition.kind: input should be 'dirichlet', 'qu"),

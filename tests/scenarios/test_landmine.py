@@ -1,4 +1,4 @@
-"""The landmine fields: the real data where they are, made-up ones of the same form where not."""
+"""The landmine fields: real data if available, made-up fields of the same form otherwise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def exact(objective: FieldObjective, point: dict[str, float]) -> float:
 
 
 def folds_of(samples: int, generator: np.random.Generator) -> np.ndarray:
-    """Return each sample's fold, dealt as the objective deals them."""
+    """Return each sample's fold, assigned as in the objective."""
     fold = np.empty(samples, dtype=int)
     for number, rows in enumerate(np.array_split(generator.permutation(samples), FOLDS)):
         fold[rows] = number
@@ -229,7 +229,7 @@ def made_up(folder: Path) -> DataSet:
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with made-up fields, which pass for the real ones."""
+    """A folder with made-up fields in place of the real ones."""
     folder = tmp_path / "data"
     monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"landmine": made_up(folder)})
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
@@ -343,13 +343,13 @@ class TestRefusals:
         path.write_bytes(content)
         text = said("run", "landmine", "--backend", "serial", "--data", str(tiny))
         assert f"{path}: expected" in text
-        assert "it is damaged or of another version; remove it and get it anew" in text
+        assert "it is damaged or another version; remove it and get it again" in text
         assert not Path("runs").exists()
 
 
 @dataclass
 class Said:
-    """Runs a command that is refused and returns what it said."""
+    """Runs a command that must fail and returns its message."""
 
     capsys: pytest.CaptureFixture[str]
 

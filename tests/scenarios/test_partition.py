@@ -82,7 +82,7 @@ class TestDirichlet:
         assert np.array_equal(skewed(LABELS, 1)[0], np.arange(len(LABELS)))
 
     def test_the_deal_of_one_seed_is_fixed(self) -> None:
-        """A run that is resumed with a later fedsim has the agents it had."""
+        """A run resumed with a later fedsim has the same agents."""
         labels = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2])
         hands = [list(hand) for hand in skewed(labels, 3, 0.5, 1, seed=0)]
         assert hands == [[5, 6], [7, 8, 11], [0, 1, 2, 3, 4, 9, 10]]
@@ -261,7 +261,7 @@ class TestByColumn:
 
 
 class TestDeal:
-    """The configuration chooses; the functions above do it."""
+    """The configuration chooses among the functions above."""
 
     def test_the_kinds(self) -> None:
         column = np.arange(1800) % 7

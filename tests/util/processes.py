@@ -1,4 +1,4 @@
-"""Finding, killing and awaiting the processes of a test's own drivers, and no others."""
+"""Finds, kills and waits for processes of a test's own drivers, and no others."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def actors(root: int, name: str) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process runs (a zombie does not)."""
+    """Return whether a process runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -105,7 +105,7 @@ def steps(journal: Path) -> int:
 
 
 def await_steps(journal: Path, count: int) -> None:
-    """Wait until a journal holds so many steps."""
+    """Wait until a journal holds this many steps."""
     deadline = time.monotonic() + PATIENCE
     while steps(journal) < count:
         assert time.monotonic() < deadline, f"{journal}: {steps(journal)} of {count} steps"
@@ -113,7 +113,7 @@ def await_steps(journal: Path, count: int) -> None:
 
 
 class Killer(threading.Thread):
-    """Kills actors below this process: one for each journal, once it holds so many steps.
+    """Kills actors below this process: one per journal, once it holds a given number of steps.
 
     Args:
         name: the actors' class.

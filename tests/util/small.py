@@ -50,7 +50,7 @@ def make(folder: Path, raw: dict[str, Any]) -> Simulation:
 
 
 def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: None) -> bytes:
-    """Run, or go on with, a simulation in this process; return its journal."""
+    """Run or resume a simulation in this process; return its journal."""
     run_serial(simulation, build_scenario(simulation.spec), 60.0, notify)
     return RunFolder(simulation.folder).journal.read_bytes()
 
@@ -61,7 +61,7 @@ def body(journal: Path) -> bytes:
 
 
 def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:
-    """Wait until a file, which may come and go meanwhile, has exactly so many whole lines."""
+    """Wait until a file, which may come and go, has exactly this many complete lines."""
     deadline = time.monotonic() + seconds
     while (found := _lines(path)) != count:
         assert time.monotonic() < deadline, f"{path}: {found} of {count} lines"

@@ -1,4 +1,4 @@
-"""What a run looks like: the bar, the lines of a log, the closing table."""
+"""How a run is shown: the bar, the lines of a log, the closing table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SOME = Progress(
 
 @dataclass
 class Clock:
-    """Stands still until it is put forward."""
+    """A clock that only moves when the test sets it."""
 
     now: float = 1000.0
 
@@ -52,7 +52,7 @@ def job(seed: int = 0, **privacy: Any) -> Job:
 
 
 class Screen:
-    """A display of a job whose rounds pass when they are told to."""
+    """A display of a job whose progress the test reports."""
 
     def __init__(self, *, terminal: bool, width: int = 100) -> None:
         self.file, self.clock = StringIO(), Clock()
@@ -168,7 +168,7 @@ class TestBar:
 
 
 class TestLog:
-    """Where stdout is no terminal."""
+    """When stdout is not a terminal."""
 
     def test_a_long_job_prints_a_line_a_minute(self) -> None:
         screen = Screen(terminal=False)

@@ -1,4 +1,4 @@
-"""A class's constructor is its schema, and a user's mistake shows the user's own words."""
+"""A class's constructor is its schema, and a user's mistake shows the user's own traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user may write, and what becomes of it."""
+"""What a user may write in a configuration, and how it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue is right, and a set is found only where it is whole."""
+"""The catalogue is right, and a set is found only if it is intact."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TestLocate:
     def test_a_set_that_cannot_be_downloaded_does_not_say_it_can(self, home: Path) -> None:
         with pytest.raises(MissingDataError) as caught:
             locate("made", None)
-        assert "`fedsim data fetch made` tells where it comes from" in str(caught.value)
+        assert "`fedsim data fetch made` shows where to get it" in str(caught.value)
         assert "download" not in str(caught.value)
 
     @pytest.mark.parametrize("content", [b"wrong", b"fir", b""])
@@ -113,7 +113,7 @@ class TestLocate:
         assert said.startswith(f"{home / 'first.npz'}: expected 5 bytes with SHA-256 a7937b64b8")
         assert f"got {len(content)} bytes" in said
         assert hashlib.sha256(content).hexdigest() in said
-        assert "remove it and get it anew" in said
+        assert "remove it and get it again" in said
         assert caught.value.exit_code == 2
 
     def test_what_cannot_be_read_is_named(self, home: Path) -> None:
@@ -212,7 +212,7 @@ class TestList:
         self, home: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run_command(["data", "--data", str(home / "nowhere")]) == 2
-        assert f"--data: expected the folder where data sets lie, got {home / 'nowhere'}" in (
+        assert f"--data: expected the folder of the data sets, got {home / 'nowhere'}" in (
             capsys.readouterr().err
         )
 

@@ -1,4 +1,4 @@
-"""Downloads, against a server on this machine that does everything a server may do wrong."""
+"""Downloads from a local server that fails in every way a server can."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedsim.errors import DiskError, DownloadError, RunFolderError
 
 CONTENT = bytes(range(256)) * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-PATIENT = 20.0  # seconds to wait for what should come at once
+PATIENT = 20.0  # seconds to wait for an immediate answer
 
 
 class Server(BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ class Server(BaseHTTPRequestHandler):
     agents: list[str]
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def do_GET(self) -> None:
         self.agents.append(self.headers["User-Agent"])
@@ -122,7 +122,7 @@ def toy_file(url: str) -> DataFile:
 
 
 def refused(url: str, path: Path, *, timeout: float = PATIENT, deadline: float = PATIENT) -> str:
-    """Download what shall fail, and return what is said, without the address and the advice."""
+    """Download a file that must fail; return the message without address and advice."""
     with pytest.raises(DownloadError) as caught:
         download(toy_file(url), path, lambda _: None, timeout=timeout, deadline=deadline)
     assert caught.value.exit_code == 3
@@ -173,7 +173,7 @@ class TestDownload:
         assert refused(f"{address}/hang", path, timeout=0.2) == "no answer within 0.2 s"
 
     def test_a_server_that_drips(self, address: str, path: Path) -> None:
-        assert refused(f"{address}/drip", path, deadline=0.2) == "was not here after 0.2 s"
+        assert refused(f"{address}/drip", path, deadline=0.2) == "did not finish within 0.2 s"
 
     def test_a_server_that_accepts_but_says_nothing(self, path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -264,7 +264,7 @@ class TestFetch:
     def test_into_a_folder_that_is_not_there_yet(self, fetch: Fetch, path: Path) -> None:
         code, out, err = fetch()
         assert (code, path.read_bytes()) == (0, CONTENT)
-        assert out == f"toy is there now, its checksum verified: {path}\n"
+        assert out == f"toy downloaded and checksum verified: {path}\n"
         (line,) = err.splitlines()  # no bar: this is not a terminal
         assert line.startswith("downloading http://127.0.0.1:")
         assert line.endswith("/good (256.0 kB)")
@@ -274,7 +274,7 @@ class TestFetch:
         code, out, err = fetch()
         assert code == 0
         assert "256.0/256.0 kB" in err
-        assert out.startswith("toy is there now")
+        assert out.startswith("toy downloaded and checksum verified")
 
     @pytest.mark.parametrize("variable", ["FEDSIM_DATA", "XDG_CACHE_HOME"])
     def test_into_the_default_folder(
@@ -292,7 +292,7 @@ class TestFetch:
         path.parent.mkdir(parents=True)
         (path.parent / name).write_bytes(content)
         code, out, err = fetch("unheard-of")
-        assert (code, out, err) == (0, f"toy is there already: {path.parent / name}\n", "")
+        assert (code, out, err) == (0, f"toy already exists: {path.parent / name}\n", "")
         assert Server.agents == []
 
     def test_a_damaged_file_is_replaced(self, fetch: Fetch, path: Path) -> None:
@@ -308,7 +308,7 @@ class TestFetch:
         code, _, err = fetch()
         assert code == 2
         assert "ready.npz: expected 5 bytes" in err
-        assert "remove it and get it anew" in err
+        assert "remove it and get it again" in err
         assert Server.agents == []
 
     def test_a_wrong_file(self, fetch: Fetch, path: Path) -> None:

@@ -127,7 +127,7 @@ def test_what_was_prepared_is_proposed_once(space: Space, monkeypatch: Any) -> N
     for name in ("sample_path", "sample_on_grid"):
         monkeypatch.setattr(local_model, name, counted(name))
     agent: Any = method.agent(3)
-    agent.prepare(0, Keys(0, 3, 0))  # nothing of the initial design
+    agent.prepare(0, Keys(0, 3, 0))  # the initial design needs no preparation
     assert not samples
     agent.observe(plain[:4])
     agent.prepare(1, Keys(0, 3, 1))

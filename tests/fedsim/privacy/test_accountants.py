@@ -28,7 +28,7 @@ from fedsim.privacy.renyi import MOMENT_ORDERS, MomentsAccountant, RdpAccountant
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import PrivacyEvent
 
-# Shared, so that tests meet accountants with filled caches too.
+# Shared, so that accountants with filled caches are tested, too.
 MOMENTS, RDP, PLD = MomentsAccountant(), RdpAccountant(), PldAccountant()
 RDP_INTEGER = RdpAccountant(MOMENT_ORDERS)
 RDP_FEW = RdpAccountant((1.25, 1.5, 2.0, 3.5, 6.0, 10.0, 20.0, 64.0))  # for speed
@@ -191,7 +191,7 @@ def test_epsilon_is_monotone(
     assert epsilon(accountant, q, z, releases, delta / 10) >= base - slack
     for larger in (0.3, 1.0):
         if larger > q:
-            # A grid's rounding (about 1e-3) may hide a difference, never turn it round.
+            # A grid's rounding (about 1e-3) may hide a difference, but never reverse it.
             assert epsilon(accountant, larger, z, releases, delta) >= base * (1 - 1e-3)
     for noisier in (2.0, 5.0):
         if noisier > z:
@@ -246,7 +246,7 @@ def test_edges(name: Any) -> None:
     assert epsilon(accountant, 0.1, 0, 1, 1e-3) == math.inf
     assert epsilon(accountant, 0.1, 1e-200, 1, 1e-3) == math.inf
     assert 1 < epsilon(accountant, 0.1, 1, 5, 1e-40) < math.inf
-    huge = epsilon(accountant, 0.5, 0.001, 40, 1e-3)  # soon, and without gigabytes
+    huge = epsilon(accountant, 0.5, 0.001, 40, 1e-3)  # fast, and without gigabytes of memory
     assert 1e6 < huge < math.inf
     for delta in (0, 1, -0.1, math.nan):
         with pytest.raises(ConfigError, match=r"^delta: expected"):

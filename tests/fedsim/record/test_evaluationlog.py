@@ -1,4 +1,4 @@
-"""What was evaluated before the journal has it is not lost, and never taken for something else."""
+"""Evaluations that the journal does not have yet are not lost, and never used for another call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def written(path: Path, *records: Recorded, settled: int = 7) -> bytes:
-    """Write a log as a run that was then killed would; return the file's content."""
+    """Write a log like a run that was then killed; return the file's content."""
     with closing(EvaluationLog(path, RUN)) as log:
         log.begin(settled)
         for record in records:
@@ -114,7 +114,7 @@ class TestFile:
         assert path.read_bytes() == written(path.with_name("other"), RECORD, settled=8)
 
     def test_it_survives_a_kill_at_any_byte(self, path: Path, reopened: Reopen) -> None:
-        """Whole lines count, a torn one is cut, and what follows is whole again."""
+        """Complete lines count, an incomplete one is removed, and later lines are complete."""
         other = Recorded(0, 0, 0, (0.5,), 1.0, None, "own")
         data = written(path, RECORD)
         lines = data.splitlines(keepends=True)
@@ -200,7 +200,7 @@ USERS = """
 
 
 def calls() -> list[str]:
-    """Return and forget what was evaluated."""
+    """Return the evaluations made so far, and clear them."""
     path = Path("calls")
     found = path.read_text().splitlines()
     path.unlink()
@@ -220,7 +220,7 @@ class TestRun:
         return raw
 
     def test_a_stopped_step_goes_on_where_it_was(self, here: Path, raw: dict[str, Any]) -> None:
-        """Whichever evaluation breaks, only that one is made twice."""
+        """If any evaluation fails, only that one is made twice."""
         journal = run(make(here / "whole", raw))
         undisturbed = calls()
         last = len(undisturbed)

@@ -1,4 +1,4 @@
-"""The journal survives what disks and kills do to it."""
+"""The journal survives disk errors and kills."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class TestNewRunFolder:
 
     def test_a_chosen_folder_that_exists_is_refused(self, here: Path) -> None:
         (here / "a").mkdir()
-        with pytest.raises(RunFolderError, match=r"--out: a exists already.*fedsim resume a"):
+        with pytest.raises(RunFolderError, match=r"--out: a already exists.*fedsim resume a"):
             new_run_folder("x", Path("a"))
 
     def test_where_nothing_can_be_written_it_says_so(self, here: Path) -> None:
@@ -168,7 +168,7 @@ class TestLock:
                 locked(tmp_path, 0),
             ):
                 pass
-            holder.kill()  # not a word of farewell: the lock goes all the same
+            holder.kill()  # without cleaning up: the lock is released all the same
             holder.wait()
             with locked(tmp_path, 5):
                 pass
@@ -182,7 +182,7 @@ class TestLock:
 class TestYaml:
     def test_a_repeated_key_is_an_error(self, tmp_path: Path) -> None:
         (tmp_path / "f").write_text("a: 1\nb: {c: 1, c: 2}\n")
-        with pytest.raises(RunFolderError, match=r"the key 'c' stands here twice(.|\n)*line 2"):
+        with pytest.raises(RunFolderError, match=r"the key 'c' appears twice(.|\n)*line 2"):
             read_yaml(tmp_path / "f")
 
     def test_numbers_are_numbers(self) -> None:

@@ -1,4 +1,4 @@
-"""The one count of how a run goes."""
+"""Counts and scores of a run."""
 
 from __future__ import annotations
 

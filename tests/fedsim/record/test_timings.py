@@ -1,4 +1,4 @@
-"""What is read from timings.jsonl."""
+"""Reading timings.jsonl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_durations_add_up(tmp_path: Path) -> None:
     assert found.round_seconds == ((0, 8.0), (1, 2.0), (2, 4.0))
     assert (found.objective_seconds, found.other_seconds) == (3.0, 3.0)
     assert found.evaluations_per_second(28) == 2.0
-    assert found.seconds_left(10) == pytest.approx(30.0)  # the initial design tells nothing
+    assert found.seconds_left(10) == pytest.approx(30.0)  # the initial design does not count
     assert found.seconds_left(0) == 0.0
     assert found.first_failure is None
 

@@ -206,7 +206,7 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
 
 
 def strict(value: Any) -> Any:
-    """Return a value as it comes back from JSON that other languages can read, too."""
+    """Return a value after a round trip through strict JSON, which other languages can read."""
     return json.loads(json.dumps(value, allow_nan=False))
 
 
@@ -223,7 +223,7 @@ def test_every_round_has_a_row_whoever_was_present(tmp_path: Path) -> None:
     assert list(rounds["round"]) == [0, 1, 2, 3, 4, 5]
     observed = one.observations
     present = observed.groupby("round")["agent"].nunique().reindex(range(6), fill_value=0)
-    assert 0 in present.to_numpy()  # else this test says nothing
+    assert 0 in present.to_numpy()  # else this test checks nothing
     summary = strict(one.summary())
     assert summary["absences"] == 6 * 6 - present.sum()
     assert "evaluations_failed" not in summary

@@ -1,4 +1,4 @@
-"""Where unfinished runs stand, as told by their folders."""
+"""The status of unfinished runs, read from their folders."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_run_that_runs_and_is_killed(
     text = show(capsys)
     assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best 0." in text
     assert "(pld, δ = 1e-05), 3 agents, 1 failed, " in text
-    assert "8 evaluations, 1 more done of the next step, about 0:00:" in text
+    assert "8 evaluations, 1 more done in the next step, about 0:00:" in text
     assert f"seed 1: waiting, 0 of {ROUNDS} rounds\n" in text
     assert "resume" not in text
 
@@ -112,13 +112,13 @@ def test_a_run_that_runs_and_is_killed(
     text = show(capsys)
     assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best 0." in text
     assert f"seed 1: not started, 0 of {ROUNDS} rounds\n" in text
-    assert "go on with: fedsim resume runs/small-1" in text
+    assert "continue with: fedsim resume runs/small-1" in text
 
     Path("go").touch()
     done = fedsim.resume("runs/small-1")
     assert [one["status"] for one in done.summaries()] == ["done", "done"]
     assert len(done.rounds) == 2 * (ROUNDS + 1)
-    assert "go on with" not in show(capsys)
+    assert "continue with" not in show(capsys)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
         with journal.open("ab") as file:
             file.write(line)
         rounds.append(reader.read().progress.round)
-        # What was read before is not looked at again, whatever happens to it.
+        # Lines that were read are not read again, even if they change.
         journal.write_bytes(lines[0] + b"x" * (journal.stat().st_size - len(lines[0])))
     assert rounds == [-1, 0, 0, 1, 1, 2, 2, 3]
     journal.write_bytes(b"".join(lines))

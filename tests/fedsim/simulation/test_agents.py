@@ -1,4 +1,4 @@
-"""The agents of one process: what reaches them, and what their mistakes look like."""
+"""The agents of one process: what they receive, and how their errors are reported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Workload:
 
 @dataclass
 class Puppet:
-    """A method whose agents propose and reply what they are told to."""
+    """A method whose agents propose and reply as the test sets."""
 
     proposals: Any = (Proposal(np.array([0.44]), "own"),)
     answer: Any = None
@@ -212,7 +212,7 @@ class TestPrepareNext:
     """Agents may do in advance what no message decides."""
 
     class Preparing(Puppet):
-        """Its agents note what they are asked to prepare, and find it out, or fail."""
+        """Its agents log what they are asked to prepare, then use some CPU time or fail."""
 
         prepared: list[tuple[int, int]]
 
@@ -271,7 +271,7 @@ class TestPrepareNext:
         agents = group(Workload(), Puppet())
         (first,) = agents.handle(step(), [Task(1, 4)])
         agents.prepare_next()
-        (second,) = agents.handle(step(), [Task(1, 5)])  # a failure would be told here
+        (second,) = agents.handle(step(), [Task(1, 5)])  # a failure would be raised here
         assert second.observations[0].y == first.observations[0].y
 
 

@@ -1,4 +1,4 @@
-"""Who is absent is drawn by key, and changes nothing but who takes part."""
+"""Absence is drawn by key, and changes nothing but who takes part."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TestPresent:
     def test_it_depends_on_the_key_alone(
         self, seed: int, t: int, some: list[int], p: float
     ) -> None:
-        """Not on who else is asked for, in which order, or how often."""
+        """Not on which other agents are asked, in which order, or how often."""
         everybody = present(seed, t, ALL, p)
         assert present(seed, t, some, p) == tuple(a for a in some if a in everybody)
         assert present(seed, t, some[::-1], p) == present(seed, t, some, p)[::-1]

@@ -1,4 +1,4 @@
-"""The recording fleet: what it numbers, writes, charges, replays and withholds."""
+"""The recording fleet: numbering, journal, charges, replay, and what programs do not see."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Total:
 
 
 class Bench:
-    """A fleet on a temporary folder, with everything that it told its observer."""
+    """A fleet on a temporary folder, with all events that it sent to its observer."""
 
     def __init__(self, path: Path, *, system_noise: bool = False, budget: Any = None) -> None:
         self.folder = RunFolder(path)
@@ -105,7 +105,7 @@ class Bench:
         self.system_noise, self.budget = system_noise, budget
 
     def fleet(self, *aggregators: Any) -> RecordingFleet:
-        """A fleet that begins at the start and replays what the journal holds."""
+        """A fleet that starts from the beginning and replays the journal."""
         journal = open_journal(self.folder.journal, "r1")
         position = Position(dict.fromkeys(range(3), 0))
         position.replay.extend(self.entries())
@@ -295,7 +295,7 @@ class TestReleases:
 
 @dataclass
 class Forgetful(Agents):
-    """Agent 1 has lost its keys when it is asked for the ``lost``-th time."""
+    """Agent 1 has lost its keys on the ``lost``-th request."""
 
     lost: tuple[int, ...] = ()
     asked: int = 0
@@ -312,7 +312,7 @@ class Forgetful(Agents):
 
 @dataclass
 class Renewing:
-    """Asks for shares, then for proofs; where keys were lost, for new keys and for all again."""
+    """Asks for shares, then for proofs; if keys were lost, for new keys and everything again."""
 
     statuses: list[list[str]] = field(default_factory=list)
     patient: bool = True
@@ -339,7 +339,7 @@ class Renewing:
 
 
 class TestKeys:
-    """What makes the randomness of replies and releases: each call has its own."""
+    """The keys of replies' and releases' randomness: each call has its own."""
 
     def keys(self, bench: Bench) -> list[tuple[str, int, int, str]]:
         return [
@@ -437,7 +437,7 @@ class TestTranscript:
         assert self.received(bench) == [replies]
 
     def test_with_one_it_holds_the_release_and_no_reply(self, bench: Bench) -> None:
-        """Not even what the aggregator asked for itself, nor the experimenter's numbers."""
+        """Neither the aggregator's own requests nor the experimenter's diagnostics."""
         total = Total(COST, COST, again=2)
         release: Any = bench.fleet(total).step(0, None, then=SHARE, via=total)
         (received,) = self.received(bench)
@@ -487,7 +487,7 @@ class TestReplay:
             assert len([1 for call, _ in bench.agents.calls if call.evaluate]) == 4
             assert bench.agents.fresh == 8 - sum((3, 1, 3, 1)[:recorded])
             assert len(via.draws) == undrawn
-            assert via.state()["releases"] == 2  # read back, it remembers what it drew
+            assert via.state()["releases"] == 2  # read back, it has the state after its draws
             if not system_noise or undrawn == 0:
                 assert received == whole
 

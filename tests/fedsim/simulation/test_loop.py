@@ -1,4 +1,4 @@
-"""A run that was killed anywhere goes on to the same journal, byte for byte."""
+"""A run that was killed anywhere resumes to the same journal, byte for byte."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class TestRecord:
         assert 0 < server < agents
 
     def test_the_transcript_holds_what_the_server_received(self, tmp_path: Path) -> None:
-        """Releases only, where an aggregator stands in between: no reply, no value, no roster."""
+        """Only releases, if there is an aggregator: no reply, no value, no roster."""
         simulation = make(tmp_path / "seed-0", small("dp-fts-de"), transcript=True)
         run(simulation)
         text = RunFolder(simulation.folder).transcript.read_text()
@@ -221,7 +221,7 @@ SERVER = """
     [
         ({"start": "1 / 0"}, "the server failed to start: ZeroDivisionError"),
         ({"round": "1 / 0"}, "the server failed in round 0: ZeroDivisionError"),
-        ({"state": "[1 / 0]"}, "the server failed to tell its state: ZeroDivisionError"),
+        ({"state": "[1 / 0]"}, "the server failed to return its state: ZeroDivisionError"),
         ({"agent": "1 / 0"}, "agent 0 cannot be built: ZeroDivisionError"),
         ({"server": "1 / 0"}, "the server cannot be built: ZeroDivisionError"),
         ({"aggregators": "1 / 0"}, "the server cannot be built: ZeroDivisionError"),

@@ -1,4 +1,4 @@
-"""What follows an evaluation that fails: the run stops, goes on without it, or tries again."""
+"""If an evaluation fails, the run stops, continues without it, or tries again."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestSkip:
         seen: list[Progress] = []
         run(simulation, seen.append)
         design = 2
-        assert len(calls()) == 3 * (design + 5)  # a lost query is not made up for
+        assert len(calls()) == 3 * (design + 5)  # a lost query is not replaced
         lines, lost = steps(simulation.folder), 0
         for line, progress in zip(lines, seen, strict=True):
             failed = line.get("failed", [])

@@ -1,4 +1,4 @@
-"""The serial backend notices what hangs, stops when asked, and changes nothing."""
+"""The serial backend reports what hangs, stops when asked, and gives the same results."""
 
 from __future__ import annotations
 
