@@ -37,8 +37,8 @@ _LOG_LENGTH_SCALES = (math.log(LENGTH_SCALE_BOUNDS[0]), math.log(LENGTH_SCALE_BO
 _LOG_NOISE_RATIOS = (math.log(NOISE_RATIO_BOUNDS[0]), math.log(NOISE_RATIO_BOUNDS[1]))
 _START_LENGTH_SCALES = (0.08, 0.4)
 _START_NOISE_RATIOS = (1e-3, 1e-1)
-# Stop when a step gains less than about 1e-4 in log likelihood (or 1e-4 of the whole gain, if that is
-# above 1): hyper-parameters are then far more exact than tens of observations can determine them.
+# Stop when a step gains less than about 1e-4 in log likelihood (or 1e-4 of the whole gain, if that
+# is above 1): hyper-parameters are then far more exact than tens of observations can determine them.
 _FACTR = 5e11
 _PGTOL = 1e-2
 
@@ -114,7 +114,7 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
     best = min(values)
     start = starts[values.index(best)]
     bounds = [_LOG_LENGTH_SCALES] * count + [_LOG_NOISE_RATIOS]
-    # Relative to the start: L-BFGS-B's tolerance would grow with the logarithm of the outputs' scale.
+    # Relative to the start, or L-BFGS-B's tolerance would depend on the outputs' scale.
     theta, _, _ = fmin_l_bfgs_b(
         objective, start, args=(best,), bounds=bounds, factr=_FACTR, pgtol=_PGTOL
     )
