@@ -108,7 +108,7 @@ def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
         if need is None:
             raise RunError(
                 f"scenario {spec.scenario_name!r}: the objective of agent {agent} declares no "
-                "resources, agent 0's does: a run's evaluations are either all tasks or none is"
+                "resources, agent 0's does; either all objectives of a run must, or none"
             )
     return [needs, *objectives]
 

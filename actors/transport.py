@@ -234,7 +234,7 @@ class RayTransport:
 
 
 def deal(agents: int, hosts: int) -> list[tuple[AgentId, ...]]:
-    """Return each host's agents, assigned in alternating order: hosts 0, 1, 2, 2, 1, 0, 0, ...
+    """Return each host's agents, assigned in alternating order (hosts 0, 1, 2, 2, 1, 0, 0, ...).
 
     Neighbours often cost about the same, and costs often rise or fall with the agent's number.
     """

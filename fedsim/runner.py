@@ -80,7 +80,9 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
 
     path = Path(folder)
     if not (path / "config.yaml").exists() or not (path / "origin.yaml").exists():
-        raise RunFolderError(f"{path}: not a run folder (no origin.yaml); name the folder itself")
+        raise RunFolderError(
+            f"{path}: not a run folder (no origin.yaml); give the run folder itself"
+        )
     origin = read_yaml(path / "origin.yaml")
     config = parse_config(read_yaml(path / "config.yaml"), origin["import_from"])
     variants = expand_variants(config, origin["import_from"])

@@ -142,12 +142,12 @@ def check_aggregator(
         release = _released(original, t, given, fleet, Keys(0, SERVER, t))
         again = _released(copy, t, given, fleet, Keys(0, SERVER, t))
         same = _plain(release.payload) == _plain(again.payload)
-        _expect(same, f"release {t} to follow from the replies, the state and rng alone")
+        _expect(same, f"release {t} to depend only on the replies, the state and rng")
         for answers, randomness in ((absent, Keys(0, SERVER, t)), (given, SystemKeys())):
             other = _released(factory(), t, answers, fleet, randomness)
             _expect(
                 _form(other.payload) == _form(release.payload),
-                f"release {t} to have one form whoever answers, got {_form(other.payload)} "
+                f"release {t} to have one form for any replies, got {_form(other.payload)} "
                 f"and {_form(release.payload)}",
             )
         copy = factory()

@@ -153,7 +153,7 @@ def _checked(entry: Entry, section: str, given: Settings) -> BaseModel:
         if name in settings and settings[name] is None:
             raise ConfigError(
                 f"{section}.{name}: {given['name']} needs it, got null; choose another "
-                f"{section}.name to do without"
+                f"{section}.name to run without it"
             )
     return checked
 

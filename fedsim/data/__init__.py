@@ -1,1 +1,1 @@
-"""Data sets: which there are, where they lie and where they come from."""
+"""Data sets: the catalogue, and how files are found and downloaded."""

@@ -12,7 +12,7 @@ from fedsim.errors import cannot_write
 
 
 class Appender(Protocol):
-    """Takes JSON lines, one after another; a list is one, too."""
+    """Takes JSON lines, one after another; a list also works."""
 
     def append(self, line: Mapping[str, Any], /) -> None:
         """Write one line."""

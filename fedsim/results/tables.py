@@ -135,7 +135,7 @@ def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
 
     Args:
         events: all charged releases; none gives an empty report.
-        delta: δ in (0, 1); ε at 1e-5 is reported beside it.
+        delta: δ in (0, 1); ε at 1e-5 is also reported.
     """
     if not events:
         return {}

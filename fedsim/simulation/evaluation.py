@@ -121,7 +121,7 @@ class LocalEvaluator:
             if self._node and declared_resources(self._objectives[agent]) is not None:
                 raise RunError(
                     f"{words}: the objective of agent {agent} declares resources, agent 0's does "
-                    "not: a run's evaluations are either all tasks or none is"
+                    "not; either all objectives of a run must declare resources, or none"
                 )
         return self._objectives[agent]
 

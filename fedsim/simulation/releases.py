@@ -229,7 +229,7 @@ def _aggregate(
     if release.cost != cost:
         raise RunError(
             f"aggregator {type(via).__name__}: a release in round {t} cost {release.cost}, "
-            f"announced was {cost}; both must be the same, whatever the data"
+            f"expected the announced {cost}; both must be equal for any data"
         )
     payload = release.payload
     return Release(

@@ -229,9 +229,9 @@ class TestAggregators:
             ("free", "release 0 to cost .* got .*NOT_PRIVATE"),
             ("data", "release 0 to cost .* as announced"),
             ("drifts", "one cost of release 1"),
-            ("unseeded", "release 0 to follow from the replies"),
-            ("stateful", "release 1 to follow from the replies, the state and rng alone"),
-            ("counts", "release 0 to have one form whoever answers"),
+            ("unseeded", "release 0 to depend only on the replies"),
+            ("stateful", "release 1 to depend only on the replies, the state and rng"),
+            ("counts", "release 0 to have one form for any replies"),
         ],
     )
     def test_broken_aggregators(self, spoil: str, message: str) -> None:

@@ -218,7 +218,9 @@ class TestReleases:
     ) -> None:
         bench = Bench(tmp_path / "seed-0", system_noise=system_noise)
         fleet = bench.fleet(total := Total(announced, charged))
-        with pytest.raises(RunError, match=r"Total: a release in round 0 cost .* announced was"):
+        with pytest.raises(
+            RunError, match=r"Total: a release in round 0 cost .* expected the announced"
+        ):
             fleet.step(0, None, then=SHARE, via=total)
         assert fleet.position.ledger == Ledger()
         assert [type(entry) for entry in bench.entries()] == [StepEntry]
@@ -245,7 +247,9 @@ class TestReleases:
         assert fleet.ask(0, SHARE, via=free) == Release(None)
         assert bench.entries()[-1] == ReleaseEntry(0, empty=True)
         assert fleet.position.ledger == Ledger()
-        with pytest.raises(RunError, match=r"round 1 cost .*NOT_PRIVATE, announced was Sub"):
+        with pytest.raises(
+            RunError, match=r"round 1 cost .*NOT_PRIVATE, expected the announced Sub"
+        ):
             fleet.ask(1, SHARE, via=costly)
 
     def test_what_is_paid_already_is_charged_no_more(self, bench: Bench) -> None:
