@@ -38,7 +38,7 @@ _LOG_NOISE_RATIOS = (math.log(NOISE_RATIO_BOUNDS[0]), math.log(NOISE_RATIO_BOUND
 _START_LENGTH_SCALES = (0.08, 0.4)
 _START_NOISE_RATIOS = (1e-3, 1e-1)
 # Stop when a step gains less than about 1e-4 in log likelihood (or 1e-4 of the whole gain, if that
-# is above 1): hyper-parameters are then far more exact than tens of observations can determine them.
+# is above 1): hyper-parameters are then more exact than tens of observations can determine them.
 _FACTR = 5e11
 _PGTOL = 1e-2
 
