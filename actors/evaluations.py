@@ -26,12 +26,13 @@ from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError
 from fedsim.imports import importable_from, user_code, user_stack
-from fedsim.protocol import AgentId, Evaluation
+from fedsim.protocol import AgentId
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
 from fedsim.simulation.evaluation import call_with_retries
 from fedsim.space import Value
+from fedsim.workload import Evaluation
 
 GRACE_SECONDS = 10.0
 """How long an evaluation that cannot be interrupted may run past its deadline."""

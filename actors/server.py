@@ -14,11 +14,11 @@ from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
 from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.model import DeadlinesConfig
-from fedsim.protocol import Scenario
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation, simulate
+from fedsim.workload import Scenario
 
 
 class SimulationServer:

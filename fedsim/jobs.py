@@ -12,11 +12,11 @@ from fedsim.config.model import Config, delta_of
 from fedsim.config.spec import RunSpec
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.imports import user_code
-from fedsim.protocol import KnowsOptimum, Scenario
 from fedsim.record.manifest import Facts, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
+from fedsim.workload import KnowsOptimum, Scenario
 
 
 @dataclass(frozen=True)

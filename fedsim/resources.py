@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from fedsim.errors import ConfigError, require
-from fedsim.protocol import Objective
+from fedsim.workload import Objective
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,17 @@ from fedsim.protocol import (
     Aggregator,
     Context,
     Fleet,
-    KnowsOptimum,
     Method,
     Payload,
     Release,
     Replies,
     Reply,
-    Scenario,
 )
 from fedsim.rng import SERVER, Keys, SystemKeys, rng
 from fedsim.simulation.evaluation import call_once
 from fedsim.simulation.in_memory import Bowl, run_in_memory
 from fedsim.space import uniform_design
+from fedsim.workload import KnowsOptimum, Scenario
 
 
 class ConformanceError(AssertionError):

@@ -37,9 +37,10 @@ from numpy.typing import NDArray
 
 from fedsim.data.datasets import locate
 from fedsim.errors import require
-from fedsim.protocol import AgentId, Evaluation
+from fedsim.protocol import AgentId
 from fedsim.scenarios.partition import by_column
 from fedsim.space import Array, Parameter, Space, Value
+from fedsim.workload import Evaluation
 
 FIELDS = 29
 FOLDS = 5

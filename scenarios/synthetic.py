@@ -26,9 +26,10 @@ from typing import Literal
 import numpy as np
 
 from fedsim.errors import ConfigError, require
-from fedsim.protocol import AgentId, Evaluation
+from fedsim.protocol import AgentId
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Parameter, Space, Value
+from fedsim.workload import Evaluation
 
 _REACH = 9.0
 """Length scales after which the kernel, exp(-40.5), is below the rounding of 1."""

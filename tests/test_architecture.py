@@ -18,6 +18,7 @@ GROUND = (
     "rng",
     "space",
     "protocol",
+    "workload",
     "payloads",
     "resources",
     "imports",

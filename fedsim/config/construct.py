@@ -21,8 +21,9 @@ from fedsim.config.schema import Settings, constructor_schema, short, validate
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, nearest
 from fedsim.imports import importable_from, user_code
-from fedsim.protocol import Context, Method, Scenario
+from fedsim.protocol import Context, Method
 from fedsim.space import Space
+from fedsim.workload import Scenario
 
 
 def build_scenario(spec: RunSpec) -> Scenario:

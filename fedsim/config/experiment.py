@@ -18,7 +18,7 @@ from fedsim.config.model import (
 from fedsim.config.spec import RunSpec
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
-from fedsim.protocol import Scenario
+from fedsim.workload import Scenario
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 
 from fedsim.errors import ObjectiveError
 from fedsim.privacy.events import event_from_record
-from fedsim.protocol import AgentId, Cost, Evaluation, PrivacyEvent, Proposal, Uncharged
+from fedsim.protocol import AgentId, Cost, PrivacyEvent, Proposal, Uncharged
+from fedsim.workload import Evaluation
 
 
 @dataclass(frozen=True)  # frozen with slots is slow to pickle

@@ -15,15 +15,7 @@ from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, LostKeysError, RunError
 from fedsim.imports import user_code
 from fedsim.payloads import frozen
-from fedsim.protocol import (
-    AgentId,
-    AgentProgram,
-    Method,
-    Observation,
-    PreparingAgent,
-    Proposal,
-    Scenario,
-)
+from fedsim.protocol import AgentId, AgentProgram, Method, Observation, PreparingAgent, Proposal
 from fedsim.record.entries import Recorded
 from fedsim.rng import Keys
 from fedsim.simulation.calls import (
@@ -36,6 +28,7 @@ from fedsim.simulation.calls import (
     completed,
     with_evaluations,
 )
+from fedsim.workload import Scenario
 
 
 class AgentGroup:

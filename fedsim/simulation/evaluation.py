@@ -13,13 +13,14 @@ import numpy as np
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunError
 from fedsim.imports import user_code, user_traceback
-from fedsim.protocol import AgentId, Evaluation, Objective, Scenario
+from fedsim.protocol import AgentId
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.resources import Resources, declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import Activity, Call, Evaluated, Evaluating, Proposed, where
 from fedsim.space import Value
+from fedsim.workload import Evaluation, Objective, Scenario
 
 
 class LocalEvaluator:
@@ -191,7 +192,7 @@ def _finite(number: object, where: str) -> float:
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
         raise ObjectiveError(
             f"the objective returned {type(number).__name__} ({where}): expected a number "
-            "or fedsim.protocol.Evaluation; return float(...)",
+            "or fedsim.workload.Evaluation; return float(...)",
             reason=f"returned {type(number).__name__}",
         )
     if isinstance(number, int) and abs(number) > sys.float_info.max:

@@ -17,15 +17,7 @@ from typing import Protocol
 from fedsim.config.spec import Availability
 from fedsim.errors import RunError
 from fedsim.payloads import frozen
-from fedsim.protocol import (
-    AgentId,
-    Aggregator,
-    Broadcast,
-    Release,
-    Replies,
-    Reply,
-    Request,
-)
+from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
 from fedsim.record.entries import AskEntry, StepEntry
 from fedsim.record.lines import Appender
 from fedsim.record.observer import CallFinished, Observer, Received, StepTaken

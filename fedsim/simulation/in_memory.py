@@ -17,10 +17,8 @@ from fedsim.protocol import (
     Aggregator,
     Context,
     Method,
-    Objective,
     Release,
     Replies,
-    Scenario,
     SecretHolder,
     ServerProgram,
 )
@@ -34,6 +32,7 @@ from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.loop import aggregators_of
 from fedsim.simulation.releases import Releases
 from fedsim.space import Parameter, Space, Value
+from fedsim.workload import Objective, Scenario
 
 
 @dataclass(frozen=True)

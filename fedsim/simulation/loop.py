@@ -24,7 +24,6 @@ from fedsim.protocol import (
     Aggregator,
     Method,
     RoundInfo,
-    Scenario,
     ServerProgram,
     State,
     Stateful,
@@ -39,6 +38,7 @@ from fedsim.record.tally import Tally
 from fedsim.resources import Resources
 from fedsim.simulation.fleet import RecordingFleet, Transport
 from fedsim.simulation.releases import Releases
+from fedsim.workload import Scenario
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_method
 from fedsim.errors import Interrupted
 from fedsim.imports import user_stack
-from fedsim.protocol import Scenario
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Answer, Call, Task, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
+from fedsim.workload import Scenario
 
 GRACE_SECONDS = 5.0
 """How long a stopped run may take to finish its current evaluation."""

@@ -11,10 +11,11 @@ from typing import Literal
 import numpy as np
 
 from fedsim.methods.random_search import RandomSearch
-from fedsim.protocol import AgentProgram, Context, Evaluation
+from fedsim.protocol import AgentProgram, Context
 from fedsim.resources import Resources
 from fedsim.rng import Keys
 from fedsim.space import Parameter, Space
+from fedsim.workload import Evaluation
 
 
 class Bowl:

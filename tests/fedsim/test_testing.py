@@ -16,19 +16,11 @@ from fedsim.methods.random_search import RandomSearch
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
-from fedsim.protocol import (
-    Broadcast,
-    Cost,
-    Evaluation,
-    Proposal,
-    Release,
-    Reply,
-    Request,
-    Uncharged,
-)
+from fedsim.protocol import Broadcast, Cost, Proposal, Release, Reply, Request, Uncharged
 from fedsim.scenarios.synthetic import Synthetic
 from fedsim.simulation.in_memory import Bowl
 from fedsim.testing import ConformanceError, check_aggregator, check_method, check_scenario
+from fedsim.workload import Evaluation
 
 COST = SubsampledGaussian(0.5, 1.0, 1.0)
 REPLIES = tuple(Reply(agent, "ok", {"vector": np.full(4, float(agent))}) for agent in range(3))

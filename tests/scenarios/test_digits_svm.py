@@ -7,10 +7,10 @@ import pytest
 
 from fedsim.cli.main import run_command
 from fedsim.errors import ConfigError
-from fedsim.protocol import Scenario
 from fedsim.scenarios.digits_svm import DigitsSVM, SVMObjective
 from fedsim.scenarios.partition import Partition
 from fedsim.testing import check_scenario
+from fedsim.workload import Scenario
 from tests.util.processes import loaded_by
 
 GOOD = {"C": 10.0, "gamma": 0.03}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fedsim.config.construct import resolve_section
-from fedsim.protocol import Scenario
+from fedsim.workload import Scenario
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

@@ -19,7 +19,6 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.data.catalogue import DataFile, DataSet
 from fedsim.errors import ConfigError, MissingDataError
-from fedsim.protocol import Evaluation, Scenario
 from fedsim.rng import rng
 from fedsim.scenarios.landmine import (
     FIELDS,
@@ -32,6 +31,7 @@ from fedsim.scenarios.landmine import (
     sigmoid_sign,
 )
 from fedsim.testing import check_scenario
+from fedsim.workload import Evaluation, Scenario
 from tests.util.processes import loaded_by
 
 POINTS = [(0.01, 0.02), (0.5, 1.0), (3.0, 0.1), (10.0, 10.0), (7.0, 4.0)]

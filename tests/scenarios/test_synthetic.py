@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
-from fedsim.protocol import Evaluation, Scenario
 from fedsim.scenarios.synthetic import Synthetic, circle_size, circulant_root
+from fedsim.workload import Evaluation, Scenario
 
 
 def mixed(alpha: float, seed: int = 0, grid_size: int = 1000) -> Synthetic:

@@ -12,13 +12,14 @@ import pytest
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, LostKeysError, ObjectiveError, RunError, UserCodeError
-from fedsim.protocol import Broadcast, Evaluation, Observation, Proposal, Request
+from fedsim.protocol import Broadcast, Observation, Proposal, Request
 from fedsim.record.entries import Failed, Recorded
 from fedsim.rng import Keys, rng
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Call, Evaluated, Proposed, Task
 from fedsim.simulation.evaluation import LocalEvaluator, call_once
 from fedsim.space import Parameter, Space
+from fedsim.workload import Evaluation
 from tests.util.bowl import OURS
 
 SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None, "")
