@@ -29,7 +29,7 @@ class MessageSettings:
 
     Attributes:
         kind: ``sample`` of the posterior, as in the paper, or its ``mean``.
-        center: public constant subtracted from outputs, where larger is better.
+        center: public constant subtracted from outputs, in units where larger is better.
         features: the number of random features M, at least 1.
         kernel: family of the shared kernel.
         length_scale: of the shared kernel, in unit-cube coordinates; public.
