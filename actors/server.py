@@ -41,7 +41,7 @@ class SimulationServer:
         """Run one simulation to its end, or resume it; errors as in ``simulate``."""
         self._progress = Progress()
         folder = RunFolder(simulation.folder)
-        log = EvaluationLog(folder.evaluations, simulation.spec.fingerprint)
+        log = EvaluationLog(folder.evaluations, simulation.run)
         with folder.locked(), closing(log):
             scenario = build_scenario(simulation.spec)
             transport = self._transport(simulation, scenario, folder, log)

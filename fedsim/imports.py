@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
+from typing import TypeGuard, TypeVar
 
 from fedsim.errors import ConfigError, FedsimError, UserCodeError, nearest
+
+Ability = TypeVar("Ability")
 
 _OURS = f"{Path(__file__).parent}{os.sep}"
 _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen ")
@@ -91,3 +94,24 @@ def importable_from(folder: str) -> None:
     """Allow this process to import a user's modules from a folder."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
+
+
+def offers(thing: object, ability: type[Ability]) -> TypeGuard[Ability]:
+    """Return whether an object has everything that an optional protocol asks for.
+
+    Unlike ``isinstance``, it does the same in all versions of Python: what a wrapper delegates
+    counts, and an ``AttributeError`` of the user's own property is not taken for its absence.
+
+    Args:
+        thing: a user's object.
+        ability: a protocol.
+    """
+    names = [name for base in ability.__mro__ for name in vars(base) if not name.startswith("_")]
+    for name in names:
+        try:
+            getattr(thing, name)
+        except AttributeError:
+            if hasattr(type(thing), name):
+                raise
+            return False
+    return True

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import numbers
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
-from fedsim.config.spec import RunSpec
-from fedsim.errors import RunFolderError, cannot_write
-from fedsim.imports import user_code
+from fedsim.errors import RunError, RunFolderError, cannot_write
+from fedsim.imports import offers, user_code
+from fedsim.protocol import AgentId
 from fedsim.record.manifest import Facts, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
@@ -77,16 +80,20 @@ class Keeper:
     Args:
         listener: called after the keeper.
         backend: ``serial`` or ``ray``.
-        scenario: returns a run's scenario.
     """
 
-    def __init__(
-        self, listener: Listener, backend: str, scenario: Callable[[RunSpec], Scenario]
-    ) -> None:
+    def __init__(self, listener: Listener, backend: str) -> None:
         self._listener = listener
         self._backend = backend
-        self._scenario = scenario
         self._running: list[Job] = []
+        self._scenarios: dict[Path, Scenario] = {}
+
+    def scenario(self, job: Job) -> Scenario:
+        """Return a job's scenario: built once, and kept until the job is done."""
+        key = job.simulation.folder
+        if key not in self._scenarios:
+            self._scenarios[key] = build_scenario(job.simulation.spec)
+        return self._scenarios[key]
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Forward the event."""
@@ -94,6 +101,7 @@ class Keeper:
 
     def started(self, job: Job) -> None:
         """Record that a job starts or resumes."""
+        self._running.append(job)
         manifest = job.folder.manifest()
         here = environment()
         before = manifest.get("environment")
@@ -104,7 +112,7 @@ class Keeper:
                 f"resumed in another environment ({', '.join(changed)} differ): results may "
                 "differ in their last digits from an uninterrupted run's"
             )
-        scenario = self._scenario(job.simulation.spec)
+        scenario = self.scenario(job)
         optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
         job.folder.update_manifest(
             status="running",
@@ -119,7 +127,6 @@ class Keeper:
             ),
             **asdict(_facts(job, scenario, optima)),
         )
-        self._running.append(job)
         self._listener.started(job)
 
     def progress(self, job: Job, progress: Progress) -> None:
@@ -131,11 +138,12 @@ class Keeper:
         from fedsim.results.tables import finish
 
         try:
-            outcome = finish(job.folder, self._scenario(job.simulation.spec).space)
+            outcome = finish(job.folder, self.scenario(job).space)
         except OSError as error:
             raise cannot_write(job.folder.path, error) from error
         job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
         self._running.remove(job)
+        del self._scenarios[job.simulation.folder]
         self._listener.finished(job)
 
     def stopped(self, status: str, reason: str, traceback: str = "") -> None:
@@ -162,10 +170,25 @@ def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Fact
 
 
 def _optima(scenario: Scenario) -> list[float] | None:
-    """Return each agent's optimum, or None if the scenario does not know them all."""
-    if not isinstance(scenario, KnowsOptimum):
+    """Return each agent's optimum, or None if the scenario does not know them all.
+
+    Raises:
+        UserCodeError: if the scenario raises.
+        RunError: if an optimum is neither None nor a finite number.
+    """
+    agents = range(scenario.agents)
+    if not offers(scenario, KnowsOptimum):
         return None
+    optima: list[object] = []
     with user_code("the scenario failed to return its optima"):
-        optima = [scenario.optimum(agent) for agent in range(scenario.agents)]
-        known = [float(optimum) for optimum in optima if optimum is not None]
-    return known if len(known) == len(optima) else None
+        optima += [scenario.optimum(agent) for agent in agents]
+    if None in optima:
+        return None
+    return [_finite(optimum, agent) for agent, optimum in zip(agents, optima, strict=True)]
+
+
+def _finite(optimum: object, agent: AgentId) -> float:
+    real = isinstance(optimum, numbers.Real) and not isinstance(optimum, bool)
+    if not real or not math.isfinite(optimum):  # type: ignore[arg-type]
+        raise RunError(f"the optimum of agent {agent}: expected a finite number, got {optimum!r}")
+    return float(optimum)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from fedsim.errors import ConfigError, require
+from fedsim.imports import offers
 from fedsim.workload import Objective
 
 
@@ -61,7 +62,7 @@ def declared_resources(objective: Objective) -> Resources | None:
     Raises:
         ConfigError: if its ``resources`` is anything else.
     """
-    resources: object = objective.resources if isinstance(objective, NeedsResources) else None
+    resources: object = objective.resources if offers(objective, NeedsResources) else None
     if resources is not None and not isinstance(resources, Resources):
         raise ConfigError(
             f"{type(objective).__name__}.resources: expected fedsim.resources.Resources or None, "

@@ -7,22 +7,22 @@ and only for runs on Ray.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.config.experiment import Experiment, prepare
-from fedsim.config.model import Config, delta_of, parse_config
+from fedsim.config.model import Config, PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.errors import Interrupted, RunFolderError, UserCodeError
 from fedsim.files import read_yaml, slugify, write_atomically, write_yaml
 from fedsim.jobs import Job, Keeper, Listener, Quiet
-from fedsim.preflight import Needs, check, choose_backend
+from fedsim.preflight import Checks, check, choose_backend, most_agents
 from fedsim.privacy.budget import Budget
-from fedsim.record.runfolder import locked, new_run_folder
+from fedsim.record.journal import check_journal
+from fedsim.record.runfolder import RunFolder, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
 
@@ -53,15 +53,15 @@ def run(
     from fedsim.results.analysis import load
 
     experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
-    needs = check(experiment)
-    backend, plan = choose_backend(experiment, needs)
+    checks = check(experiment)
+    backend, plan = choose_backend(experiment, checks)
     folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
     origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
     write_yaml(folder / "origin.yaml", origin)
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
-        jobs = _with_needs(make_jobs(experiment, folder), needs)
-        _execute(folder, jobs, backend, plan, experiment, listener or Quiet())
+        jobs = make_jobs(experiment, folder, checks)
+        _execute(folder, jobs, backend, plan, experiment.config, checks, listener or Quiet())
     return load(folder)
 
 
@@ -88,57 +88,60 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     variants = expand_variants(config, origin["import_from"])
     experiment = Experiment(config, variants, origin["import_from"], origin["data_dir"])
     with locked(path, wait_seconds=1.0):
-        jobs = [
-            job
-            for job in make_jobs(experiment, path)
-            if job.folder.manifest().get("status") != "done"
-        ]
-        if jobs:
-            needs = check(experiment)
-            backend, plan = choose_backend(experiment, needs)
-            jobs = _with_needs(jobs, needs)
-            _execute(path, jobs, backend, plan, experiment, listener or Quiet())
+        if all(_is_done(one) for _, _, one in _folders(experiment, path)):
+            return load(path)
+        checks = check(experiment)
+        backend, plan = choose_backend(experiment, checks)
+        jobs = [job for job in make_jobs(experiment, path, checks) if not _is_done(job.folder)]
+        for job in jobs:
+            check_journal(job.folder.journal, job.simulation.run)
+        _execute(path, jobs, backend, plan, experiment.config, checks, listener or Quiet())
     return load(path)
 
 
-def make_jobs(experiment: Experiment, folder: Path) -> list[Job]:
+def make_jobs(experiment: Experiment, folder: Path, checks: Checks) -> list[Job]:
     """Return one job per variant and seed, each with its folder."""
-    jobs = []
-    several = bool(experiment.config.variants) or experiment.config.noise_control
-    for label, variant in experiment.variants.items():
-        base = folder / slugify(label) if several else folder
-        budget = _budget(experiment, variant)
-        for seed in variant.seeds:
-            simulation = Simulation(
-                experiment.spec(variant, seed),
-                (base / f"seed-{seed}").absolute(),
-                system_noise=variant.privacy.noise_source == "system",
-                budget=budget,
-                transcript=variant.transcript,
-            )
-            jobs.append(Job(label, variant, simulation))
-    return jobs
-
-
-def _with_needs(jobs: Sequence[Job], needs: Needs) -> list[Job]:
+    budgets = {
+        label: _budget(variant.privacy, delta_of(variant, checks[label].agents))
+        for label, variant in experiment.variants.items()
+    }
     return [
-        replace(job, simulation=replace(job.simulation, evaluation=needs[job.label]))
-        for job in jobs
+        Job(
+            label,
+            experiment.variants[label],
+            Simulation(
+                experiment.spec(experiment.variants[label], seed),
+                kept.path,
+                system_noise=experiment.variants[label].privacy.noise_source == "system",
+                budget=budgets[label],
+                transcript=experiment.variants[label].transcript,
+                evaluation=checks[label].evaluation,
+            ),
+        )
+        for label, seed, kept in _folders(experiment, folder)
     ]
 
 
-def _budget(experiment: Experiment, variant: Config) -> Budget | None:
-    privacy = variant.privacy
+def _folders(experiment: Experiment, folder: Path) -> Iterator[tuple[str, int, RunFolder]]:
+    """Yield every variant's label, seed and folder."""
+    several = bool(experiment.config.variants) or experiment.config.noise_control
+    for label, variant in experiment.variants.items():
+        base = folder / slugify(label) if several else folder
+        for seed in variant.seeds:
+            yield label, seed, RunFolder((base / f"seed-{seed}").absolute())
+
+
+def _is_done(folder: RunFolder) -> bool:
+    return folder.manifest().get("status") == "done"
+
+
+def _budget(privacy: PrivacyConfig, delta: float) -> Budget | None:
     if privacy.budget is None:
         return None
     from fedsim.privacy.accountants import make_accountant
 
-    return Budget(
-        privacy.budget,
-        delta_of(variant, experiment.first(variant)[1].agents),
-        make_accountant(privacy.accountant),
-        privacy.accounting,
-    )
+    accountant = make_accountant(privacy.accountant)
+    return Budget(privacy.budget, delta, accountant, privacy.accounting)
 
 
 def _execute(
@@ -146,26 +149,25 @@ def _execute(
     jobs: Sequence[Job],
     backend: str,
     plan: str,
-    experiment: Experiment,
+    config: Config,
+    checks: Checks,
     listener: Listener,
 ) -> None:
     _make_folders(folder, jobs)
-    config, scenario = experiment.config, experiment.builder.scenario
-    keeper = Keeper(listener, backend, scenario)
+    keeper = Keeper(listener, backend)
     try:
         keeper.planned(folder, jobs, plan)
         if backend == "serial":
             for job in jobs:
                 keeper.started(job)
-                notify, built = partial(keeper.progress, job), scenario(job.simulation.spec)
+                notify, scenario = partial(keeper.progress, job), keeper.scenario(job)
                 with chdir(Path.cwd()):  # an objective may change it
-                    run_serial(job.simulation, built, config.deadlines.evaluation, notify)
+                    run_serial(job.simulation, scenario, config.deadlines.evaluation, notify)
                 keeper.finished(job)
         else:
             from fedsim.actors.launch import run_on_ray
 
-            agents = max(experiment.first(one)[1].agents for one in experiment.variants.values())
-            run_on_ray(jobs, config, agents, keeper)
+            run_on_ray(jobs, config, most_agents(checks), keeper)
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
         keeper.stopped("interrupted", why)

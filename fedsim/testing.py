@@ -15,6 +15,7 @@ import numpy as np
 
 from fedsim.config.construct import require_scenario
 from fedsim.errors import FedsimError
+from fedsim.imports import offers
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -62,7 +63,7 @@ def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int)
     cube = scenario.space.subregions(1)[0]
     design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
     sign = 1.0 if scenario.direction == "maximize" else -1.0
-    optimum = scenario.optimum(agent) if isinstance(scenario, KnowsOptimum) else None
+    optimum = scenario.optimum(agent) if offers(scenario, KnowsOptimum) else None
     for step, u in enumerate(design):
         point = scenario.space.to_point(scenario.space.snap(u))
         given, where, keys = dict(point), f"agent {agent}, point {point}", Keys(seed, agent, step)
@@ -150,7 +151,7 @@ def check_aggregator(
                 f"and {_form(release.payload)}",
             )
         copy = factory()
-        copy.restore(original.state())
+        copy.restore({name: np.array(array) for name, array in original.state().items()})
 
 
 def _released(

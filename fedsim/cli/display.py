@@ -155,7 +155,7 @@ class LiveDisplay:
             self._accountants[privacy.accountant] = make_accountant(privacy.accountant)
         accountant = self._accountants[privacy.accountant]
         if unsupported(spent, accountant):
-            return ""
+            return "ε unknown"
         delta = delta_of(job.config, progress.agents)
         epsilon = privacy_loss(spent, delta, accountant, privacy.accounting).epsilon
         return f"ε {epsilon:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")

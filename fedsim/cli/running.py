@@ -16,7 +16,7 @@ from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
 from fedsim.files import format_yaml
-from fedsim.preflight import check, choose_backend, planned_costs
+from fedsim.preflight import check, choose_backend
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
 
@@ -117,12 +117,18 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
 
 def _planned(experiment: Experiment) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the planned privacy loss."""
-    backend, plan = choose_backend(experiment, check(experiment))
+    from fedsim.results.tables import epsilons
+
+    checks = check(experiment)
+    backend, plan = choose_backend(experiment, checks)
     return {
         "config": experiment.config.model_dump(mode="json"),
         "backend": backend,
         "plan": plan,
-        "epsilon": {label: _planned_epsilon(experiment, label) for label in experiment.variants},
+        "epsilon": {
+            label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
+            for label, variant in experiment.variants.items()
+        },
     }
 
 
@@ -132,13 +138,3 @@ def _dry_run(experiment: Experiment) -> None:
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():
         print(f"# {label}: " + (privacy_sentence(epsilon) if epsilon else "no privacy loss"))
-
-
-def _planned_epsilon(experiment: Experiment, label: str) -> dict[str, Any]:
-    from fedsim.config.construct import build_method
-    from fedsim.results.tables import epsilons
-
-    variant = experiment.variants[label]
-    spec, scenario = experiment.first(variant)
-    method = build_method(spec, scenario)
-    return epsilons(planned_costs(method), delta_of(variant, scenario.agents))

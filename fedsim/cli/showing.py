@@ -13,6 +13,7 @@ from rich.table import Table
 from fedsim.cli.consoles import make_console
 from fedsim.cli.display import closing_table, duration, privacy_sentence, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
+from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.model import read_config, ready_names, ready_text
 from fedsim.config.registry import METHODS, SCENARIOS
@@ -121,7 +122,8 @@ def evaluate(
     """Call one agent's objective once."""
     with only_json_on_stdout(as_json):
         experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-        _, built = experiment.first(next(iter(experiment.variants.values())))
+        first = next(iter(experiment.variants.values()))
+        built = build_scenario(experiment.spec(first, seed))
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
         named = built.space.to_point(built.space.to_unit(_point(point)))

@@ -8,7 +8,6 @@ supplied by fedsim and cannot be set in a section.
 from __future__ import annotations
 
 import inspect
-import json
 import typing
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,28 +44,6 @@ def build_method(spec: RunSpec, scenario: Scenario) -> Method:
     target = find("method", spec.method_name, spec.import_from)
     method = _construct(target, "method", spec.method, context=context)
     return require_method(method, f"method.name: {spec.method_name}")
-
-
-class Builder:
-    """Builds each scenario once: a run needs its scenario in several places.
-
-    Args:
-        most: how many are kept at a time, since they may hold data.
-    """
-
-    def __init__(self, most: int = 4) -> None:
-        self._most = most
-        self._built: dict[str, Scenario] = {}
-
-    def scenario(self, spec: RunSpec) -> Scenario:
-        """Return the run's scenario; errors as in :func:`build_scenario`."""
-        key = json.dumps([spec.scenario, spec.seed, spec.data_dir, spec.import_from])
-        if key not in self._built:
-            scenario = build_scenario(spec)
-            while len(self._built) >= self._most:
-                del self._built[next(iter(self._built))]
-            self._built[key] = scenario
-        return self._built[key]
 
 
 def require_scenario(thing: object, where: str) -> Scenario:

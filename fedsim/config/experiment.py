@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.construct import Builder
 from fedsim.config.model import (
     Config,
     RetryConfig,
@@ -18,7 +17,6 @@ from fedsim.config.model import (
 from fedsim.config.spec import RunSpec
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
-from fedsim.workload import Scenario
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,12 @@ class Experiment:
         variants: one configuration per variant.
         import_from: the folder that ``module:Class`` names are imported from.
         data_dir: the folder of the data sets, or None.
-        builder: builds the scenarios.
     """
 
     config: Config
     variants: Mapping[str, Config]
     import_from: str
     data_dir: str | None
-    builder: Builder = field(default_factory=Builder, compare=False, repr=False)
 
     def spec(self, variant: Config, seed: int) -> RunSpec:
         """Return what a process needs to build one seed of a variant."""
@@ -54,11 +50,6 @@ class Experiment:
             skip_failures=on_error == "skip",
             resources=variant.resources,
         )
-
-    def first(self, variant: Config) -> tuple[RunSpec, Scenario]:
-        """Return the specification and the scenario of a variant's first seed."""
-        spec = self.spec(variant, variant.seeds[0])
-        return spec, self.builder.scenario(spec)
 
 
 def prepare(

@@ -129,15 +129,24 @@ def privacy_loss(
         ConfigError: if delta is not in (0, 1), or the accountant does not support an event.
     """
     require(0 < delta < 1, "delta", "a number above 0 and below 1", delta)
+    check_supported(ledger, accountant)
+    parts = [ledger.of(agent) for agent in ledger.payers]
+    epsilon = max(_epsilon(part, float(delta), accountant, accounting) for part in parts)
+    return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)
+
+
+def check_supported(ledger: Ledger, accountant: Accountant) -> None:
+    """Check that an accountant supports all events of a ledger.
+
+    Raises:
+        ConfigError: with the first event that it does not.
+    """
     event = unsupported(ledger, accountant)
     if event is not None:
         raise ConfigError(
             f"privacy.accountant: {accountant.name} cannot account for {event.kind!r} events, "
             f"got {event}; choose an accountant that supports them"
         )
-    parts = [ledger.of(agent) for agent in ledger.payers]
-    epsilon = max(_epsilon(part, float(delta), accountant, accounting) for part in parts)
-    return PrivacyLoss(epsilon, float(delta), accountant.name, accounting)
 
 
 def unsupported(ledger: Ledger, accountant: Accountant) -> PrivacyEvent | None:

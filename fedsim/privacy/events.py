@@ -85,15 +85,18 @@ KINDS: Mapping[str, type[SubsampledGaussian]] = {SubsampledGaussian.kind: Subsam
 """The events that journals can hold, by kind."""
 
 
-def event_from_record(record: Mapping[str, Any]) -> PrivacyEvent:
+def event_from_record(record: object) -> PrivacyEvent:
     """Return the event of a journal entry.
 
     Raises:
         RunFolderError: if the record is damaged.
     """
+    if not isinstance(record, Mapping):
+        raise RunFolderError(f"journal: damaged privacy event {record!r}")
     kind = record.get("kind", SubsampledGaussian.kind)  # the first journals had no kinds
     if kind not in KINDS:
-        return UnknownEvent(str(kind), record.get("agent"), json.dumps(record))
+        agent = record.get("agent")
+        return UnknownEvent(str(kind), agent if type(agent) is int else None, json.dumps(record))
     try:
         return KINDS[kind].from_record(record)
     except (TypeError, ConfigError) as error:

@@ -38,36 +38,48 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
     Raises:
         RunFolderError: if it cannot be written, or belongs to another run or format.
     """
+    check_journal(path, fingerprint)
     writer = LineWriter(path, sync=True)
     if writer.empty:
         writer.append({"kind": "fedsim-journal", "format": FORMAT, "run": fingerprint})
-        return writer
+    return writer
+
+
+def check_journal(path: Path, fingerprint: str) -> None:
+    """Check that a journal, if there is one, can be continued by a run.
+
+    Raises:
+        RunFolderError: if it is the journal of another run or format.
+    """
     header = _header(path)
+    if not header:
+        return
     if header.get("format") != FORMAT:
-        writer.close()
         raise RunFolderError(
             f"{path}: expected a journal of format {FORMAT}, got {header.get('format')}: another "
             "version of fedsim started this run; resume it with that version, or start a new run"
         )
     if header.get("run") != fingerprint:
-        writer.close()
         raise RunFolderError(
             f"{path}: belongs to other settings than config.yaml in the same folder: the records "
             "of two different runs would be mixed; restore config.yaml, or start a new run"
         )
-    return writer
 
 
 def journal_run(path: Path) -> str:
-    """Return the fingerprint of a journal's run; empty if its header is incomplete."""
+    """Return the fingerprint of the run that a journal belongs to; empty if there is none."""
     return str(_header(path).get("run", ""))
 
 
 def _header(path: Path) -> Line:
-    with path.open("rb") as file:
-        raw = file.readline()
-    found: Line = json.loads(raw) if raw.endswith(b"\n") else {}
-    return found
+    """Return the first line; empty if it is absent, torn or damaged."""
+    try:
+        with path.open("rb") as file:
+            raw = file.readline()
+        found = json.loads(raw) if raw.endswith(b"\n") else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 class JournalReader:
@@ -128,7 +140,7 @@ class JournalReader:
     def _entry(self, line: Line, raw: bytes) -> Entry:
         try:
             return entry_from_json(line)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._damaged(f"{raw[:60]!r} ({error})") from error
 
     def _damaged(self, why: str) -> RunFolderError:

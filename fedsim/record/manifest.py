@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 from dataclasses import dataclass, fields
@@ -10,7 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from fedsim.errors import RunFolderError
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
 from fedsim.record.runfolder import RunFolder
@@ -51,17 +51,20 @@ class Facts:
         Raises:
             RunFolderError: if one is missing.
         """
-        manifest = folder.manifest()
-        try:
-            found = {field.name: manifest[field.name] for field in fields(cls)}
-        except KeyError as error:
-            raise RunFolderError(
-                f"{folder.path / 'manifest.json'}: {error} is missing; was the run started by "
-                "another version of fedsim?"
-            ) from None
-        if found["optima"] is not None:
-            found["optima"] = tuple(found["optima"])
-        return cls(**found)
+        config, manifest = folder.config(), folder.manifest()
+        # Manifests of earlier versions held agents and direction only.
+        known = {
+            "seed": int(folder.path.name.removeprefix("seed-")) if "seed" not in manifest else 0,
+            "rounds": config["rounds"],
+            "optima": None,
+            **{name: config["privacy"][name] for name in ("delta", "accountant", "accounting")},
+            **manifest,
+        }
+        if known["delta"] is None:
+            known["delta"] = math.pow(known["agents"], -1.1)
+        if known["optima"] is not None:
+            known["optima"] = tuple(known["optima"])
+        return cls(**{field.name: known[field.name] for field in fields(cls)})
 
     @property
     def sign(self) -> float:

@@ -29,6 +29,7 @@ class Position:
         lines: the number of entries.
         calls: the number of calls of the server program that they belong to.
         releases: the number of releases.
+        refused: whether a budget refused a release.
         releases_in: the number of releases by round; those before round 0 count as round 0's.
         replay: recorded entries that come next, oldest first.
     """
@@ -39,6 +40,7 @@ class Position:
     lines: int = 0
     calls: int = 0
     releases: int = 0
+    refused: bool = False
     releases_in: Counter[int] = field(default_factory=Counter)
     replay: deque[Entry] = field(default_factory=deque)
 
@@ -48,6 +50,7 @@ class Position:
         if isinstance(entry, ReleaseEntry):
             self.releases += 1
             self.releases_in[max(0, entry.t)] += 1
+            self.refused |= entry.refused
             if entry.event is not None:
                 self.ledger = self.ledger.charge(entry.event)
             return
@@ -92,12 +95,16 @@ def recorded_by_agent(
     """Return a recorded step's observations, by agent.
 
     Raises:
-        RunFolderError: if another agent took part.
+        RunFolderError: if other agents took part.
     """
+    if entry.participants != set(agents):
+        raise RunFolderError(
+            f"journal: expected a step of the agents {sorted(agents)} in round {entry.t}, got one "
+            f"of {sorted(entry.participants)}; the journal belongs to another configuration or "
+            "version"
+        )
     found: dict[AgentId, tuple[Recorded, ...]] = dict.fromkeys(agents, ())
     for record in entry.observations:
-        if record.agent not in found:
-            raise RunFolderError(f"journal: agent {record.agent} took no part in round {entry.t}")
         found[record.agent] += (record,)
     return found
 

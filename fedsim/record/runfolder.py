@@ -114,9 +114,11 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            found = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise RunFolderError(f"{path}: cannot be read: {error}") from error
+        if not isinstance(found, dict):
+            raise RunFolderError(f"{path}: expected a JSON object, got {type(found).__name__}")
         return found
 
     def update_manifest(self, **changes: Any) -> None:

@@ -71,18 +71,20 @@ class Tally:
         """Count an entry."""
         if not isinstance(entry, StepEntry):
             return
-        if entry.t != self.round:
-            self.round, self.present = entry.t, set()
         self.evaluations += len(entry.observations)
         self.failed += len(entry.failed)
         self.absences += len(entry.absent)
-        self.present |= entry.participants
         for record in entry.observations:
             self._all_noiseless &= record.noiseless is not None
-            if entry.t >= 0:
-                self._keep(self._best, record.agent, record.y)
-                if record.noiseless is not None:
-                    self._keep(self._noiseless, record.agent, record.noiseless)
+        if entry.t < 0:
+            return
+        if entry.t != self.round:
+            self.round, self.present = entry.t, set()
+        self.present |= entry.participants
+        for record in entry.observations:
+            self._keep(self._best, record.agent, record.y)
+            if record.noiseless is not None:
+                self._keep(self._noiseless, record.agent, record.noiseless)
 
     def _keep(self, best: Array, agent: AgentId, value: float) -> None:
         best[agent] = np.fmax(best[agent], self._sign * value)

@@ -20,7 +20,8 @@ class Timings:
     """Totals of the lines of ``timings.jsonl``.
 
     Attributes:
-        round_seconds: pairs of a finished round (0, 1, ...) and its wall seconds.
+        round_seconds: pairs of a finished round and its wall seconds; -1 is what comes before
+            round 0.
         objective_seconds: CPU seconds in objectives.
         other_seconds: CPU seconds of everything else.
         first_failure: message of the first evaluation that failed and was skipped, or None.
@@ -53,7 +54,7 @@ def read_timings(path: Path) -> Timings:
     objective = total = 0.0
     first_failure: str | None = None
     for line in _lines(path):
-        if line["kind"] == "round" and line["t"] >= 0:
+        if line["kind"] == "round":
             rounds.append((line["t"], line["seconds"]))
         if line["kind"] == "failed" and first_failure is None:
             first_failure = line["summary"]

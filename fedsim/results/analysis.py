@@ -63,6 +63,11 @@ class SeedRun:
     def summary(self) -> dict[str, Any]:
         """Return the run's outcome, as in ``fedsim run --json``."""
         manifest = self.folder.manifest()
+        if self.status == "done" and "outcome" not in manifest:
+            raise RunFolderError(
+                f"{self.folder.path / 'manifest.json'}: damaged: the run is done, but its outcome "
+                "is missing"
+            )
         outcome: dict[str, Any] = {
             "variant": self.variant,
             "seed": self.seed,

@@ -57,6 +57,9 @@ class Status:
                 "sampling": privacy.sampling,
                 privacy.accountant: _finite(privacy.epsilon),
             }
+        elif progress.spent.releases:  # of a kind that the accountant does not support
+            kinds = sorted({event.kind for event, _ in progress.spent.counts})
+            epsilon = {"releases": progress.spent.releases, "not_accounted": ", ".join(kinds)}
         return {
             "status": self.state,
             "reason": self.reason,
@@ -99,18 +102,20 @@ class StatusReader:
             RunFolderError: if its configuration, manifest or journal is damaged.
         """
         folder, state = self._run.folder, _state(self._run)
-        if not folder.manifest():
+        manifest = folder.manifest()
+        stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
+        reason = manifest.get("reason") if stays else None
+        if "agents" not in manifest:  # it did not get as far as its first round
             progress = Progress(rounds=int(folder.config()["rounds"]))
-            return Status(state, None, None, progress, 0, None, None)
+            return Status(state, reason, None, progress, 0, None, None)
         facts, timings = Facts.of(folder), read_timings(folder.timings)
         tally = self._read_journal(facts)
         rate = timings.evaluations_per_second(tally.evaluations)
         progress = Progress.of(tally, facts.rounds, self._spent, rate)
-        stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
         left = facts.rounds - max(0, tally.round)
         return Status(
             state=state,
-            reason=folder.manifest().get("reason") if stays else None,
+            reason=reason,
             direction=facts.direction,
             progress=progress,
             under_way=self._under_way(folder),

@@ -58,7 +58,7 @@ def _scores_by_round(entries: Sequence[Entry], tally: Tally, rounds: int) -> Ite
     """Yield the scores after each round from 0 to ``rounds``; the tally then has all entries."""
     place = 0
     for t in range(rounds + 1):
-        while place < len(entries) and entries[place].t <= t:
+        while place < len(entries) and entries[place].t <= t:  # they come in order
             tally.add(entries[place])
             place += 1
         yield tally.scores()

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, LostKeysError, RunError
-from fedsim.imports import user_code
+from fedsim.imports import offers, user_code
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, AgentProgram, Method, Observation, PreparingAgent, Proposal
 from fedsim.record.entries import Recorded
@@ -124,7 +124,7 @@ class AgentGroup:
         for agent, step in self._next_steps.items():
             program, start = self.program(agent), time.thread_time()
             self._activity.busy = agent
-            if isinstance(program, PreparingAgent):
+            if offers(program, PreparingAgent):
                 failure = None
                 try:
                     program.prepare(step, Keys(self._spec.seed, agent, step))

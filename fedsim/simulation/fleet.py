@@ -15,7 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from fedsim.config.spec import Availability
-from fedsim.errors import RunError
+from fedsim.errors import RunError, RunFolderError
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
 from fedsim.record.entries import AskEntry, StepEntry
@@ -49,6 +49,7 @@ class RecordingFleet:
         releases: makes the releases.
         aggregators: the aggregators that the server program may use, by name.
         availability: the probability that an agent takes part in a round.
+        round: the only round that calls may name, or None: any; -1: those before round 0.
     """
 
     transport: Transport
@@ -60,6 +61,7 @@ class RecordingFleet:
     releases: Releases
     aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
     availability: Availability = 1.0
+    round: int | None = None
 
     def step(
         self,
@@ -109,15 +111,20 @@ class RecordingFleet:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
         self._check_aggregator(via)
         chosen, agents = self._taking_part(t, to)
-        entry = self.position.next_recorded(AskEntry, t)
+        recorded = self.position.next_recorded(AskEntry, t)
+        entry = AskEntry(t, request.kind, agents, _others(chosen, agents))
+        if recorded not in (None, entry):
+            raise RunFolderError(
+                f"journal: expected {entry}, got {recorded}; the journal belongs to another "
+                "configuration or version"
+            )
         tasks = [
             Task(agent, self._last_step(agent), self.position.request_number(agent, step=False))
             for agent in agents
         ]
         call = Call(t, self.position.lines, False, None, _frozen(request))
         answers = self._exchange(call, tasks)
-        if entry is None:
-            entry = AskEntry(t, request.kind, agents, _others(chosen, agents))
+        if recorded is None:
             self.journal.append(entry.to_json())
         self.position.take(entry)
         return self._received(t, chosen, tasks, answers, request, via)
@@ -199,7 +206,14 @@ class RecordingFleet:
     def _taking_part(
         self, t: int, to: Sequence[AgentId] | None
     ) -> tuple[tuple[AgentId, ...], tuple[AgentId, ...]]:
-        """Return the agents chosen for a call, and those of them that are present."""
+        """Return the agents chosen for a call, and those of them that are present.
+
+        Raises:
+            RunError: if the round or an agent is not the run's.
+        """
+        if self.round is not None and max(t, -1) != self.round:
+            expected = f"round {self.round}" if self.round >= 0 else "a round below 0"
+            raise RunError(f"t: expected {expected}, got {t}")
         chosen = self.members if to is None else tuple(sorted(set(to)))
         unknown = set(chosen) - self.position.steps.keys()
         if unknown:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsim.config.construct import require_method
 from fedsim.config.spec import RunSpec
+from fedsim.imports import offers, user_code
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -21,6 +22,7 @@ from fedsim.protocol import (
     Replies,
     SecretHolder,
     ServerProgram,
+    State,
 )
 from fedsim.record.entries import Recorded
 from fedsim.record.observer import Event, Received
@@ -112,7 +114,7 @@ class _Agents:
 
 
 def _holds_secrets(program: AgentProgram) -> bool:
-    return isinstance(program, SecretHolder) and program.holds_secrets
+    return offers(program, SecretHolder) and program.holds_secrets
 
 
 def run_in_memory(
@@ -160,11 +162,15 @@ def run_in_memory(
         Releases(position, journal, context.seed, observe),
         aggregators_of(server),
     )
-    server.start(fleet)
+    fleet.round = -1
+    with user_code("the server failed to start"):
+        server.start(fleet)
     for t in range(context.rounds + 1):
-        if restart:
-            server, fleet.aggregators = _restarted(make().server(), server, fleet, t)
-        server.round(t, fleet)
+        fleet.round = t
+        with user_code(f"the server failed in round {t}"):
+            if restart:
+                server, fleet.aggregators = _restarted(make().server(), server, fleet, t)
+            server.round(t, fleet)
     return log
 
 
@@ -172,12 +178,17 @@ def _restarted(
     new: ServerProgram, old: ServerProgram, fleet: RecordingFleet, t: int
 ) -> tuple[ServerProgram, Mapping[str, Aggregator]]:
     """Return a new server program, and its aggregators, with the states of the old ones."""
-    new.restore(frozen(old.state(), f"the server's state in round {t}"))
+    new.restore(_copied(old.state(), f"the server's state in round {t}"))
     aggregators = aggregators_of(new)
     for name, aggregator in aggregators.items():
         before = fleet.aggregators[name].state()
-        aggregator.restore(frozen(before, f"the state of aggregator {name} in round {t}"))
+        aggregator.restore(_copied(before, f"the state of aggregator {name} in round {t}"))
     return new, aggregators
+
+
+def _copied(state: State, whose: str) -> State:
+    """Return a state as it is read from a file: new arrays, which may be changed."""
+    return {name: np.array(array) for name, array in frozen(state, whose).items()}
 
 
 def _plain(received: Replies | Release) -> Any:

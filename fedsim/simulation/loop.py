@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, RunError
-from fedsim.imports import user_code
+from fedsim.imports import offers, user_code
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
     AggregatingServer,
@@ -61,6 +61,11 @@ class Simulation:
     transcript: bool = False
     evaluation: Resources | None = None
 
+    @property
+    def run(self) -> str:
+        """Names the run in its files: everything that its journal depends on."""
+        return self.spec.fingerprint + ("-system-noise" if self.system_noise else "")
+
 
 Notify = Callable[[Progress], None]
 
@@ -102,13 +107,15 @@ def simulate(
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))
-        journal = files.enter_context(closing(open_journal(folder.journal, spec.fingerprint)))
+        journal = files.enter_context(closing(open_journal(folder.journal, simulation.run)))
         maximize = scenario.direction == "maximize"
         tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"))
         recorder = Recorder(timings, transcript, spec.rounds, tally)
         recorder.note_history(history)
         kept = folder if simulation.system_noise else None
-        releases = Releases(position, journal, spec.seed, recorder, simulation.budget, kept)
+        releases = Releases(
+            position, journal, spec.seed, recorder, simulation.budget, kept, simulation.run
+        )
         fleet = RecordingFleet(
             transport,
             tuple(range(scenario.agents)),
@@ -132,7 +139,7 @@ def aggregators_of(program: ServerProgram) -> Mapping[str, Aggregator]:
     Raises:
         RunError: if a name is not made of letters, digits and underscores.
     """
-    if not isinstance(program, AggregatingServer):
+    if not offers(program, AggregatingServer):
         return {}
     found = dict(program.aggregators)
     for name in found:
@@ -184,6 +191,7 @@ class _Loop:
         """Run all rounds after a checkpoint, or from the start if it is None."""
         if checkpoint is None:
             with user_code(f"{self._words} to start"):
+                self.fleet.round = -1
                 self.program.start(self.fleet)
             self._finish(0, None)
         else:
@@ -193,6 +201,7 @@ class _Loop:
             if stopped():
                 raise Interrupted(f"stopped before round {t}")
             with user_code(f"{self._words} in round {t}"):
+                self.fleet.round = t
                 info = self.program.round(t, self.fleet)
             self._finish(t + 1, info)
             self.recorder.finish_round(t, self.fleet.position.ledger)

@@ -6,16 +6,19 @@ agents that lost their keys are asked again. The release itself must not depend 
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from fedsim.errors import RunError, RunFolderError
 from fedsim.files import arrays_under, load_arrays, save_arrays
+from fedsim.imports import offers
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
@@ -133,6 +136,7 @@ class Releases:
         budget: refuses releases that would exceed it, or None.
         kept: where releases with noise from the operating system are kept; None if all
             randomness comes from the seed.
+        run: names the run in kept releases.
     """
 
     def __init__(
@@ -143,6 +147,7 @@ class Releases:
         observer: Observer,
         budget: Budget | None = None,
         kept: RunFolder | None = None,
+        run: str = "",
     ) -> None:
         self._position = position
         self._journal = journal
@@ -150,35 +155,57 @@ class Releases:
         self._observer = observer
         self._budget = budget
         self._kept = kept
+        self._run = run
 
     def make(self, t: int, replies: Replies, via: Aggregator, fleet: Fleet) -> Release:
-        """Return an aggregator's release, without the experimenter's diagnostics."""
+        """Return an aggregator's release, without the experimenter's diagnostics.
+
+        Raises:
+            RunError: if the aggregator's costs are not what they should be.
+            RunFolderError: if the journal has another release at this point.
+        """
         start = time.perf_counter()
-        cost = via.cost(t)
-        if not isinstance(cost, (Uncharged, PrivacyEvent)):
-            raise RunError(
-                f"aggregator {type(via).__name__}: expected a privacy event or "
-                f"fedsim.protocol.Uncharged as the cost of a release, got {cost!r}"
-            )
-        refused = not self._affordable(cost)
+        cost = _checked_cost(via, t)
+        recorded = self._position.next_recorded(ReleaseEntry, t)
+        refused = recorded.refused if recorded is not None else not self._allowed(via, cost)
         if refused:
             release = Release(None)
         elif self._kept is not None and cost is not Uncharged.NOT_PRIVATE:
-            release = self._kept_release(self._kept, t, replies, via, fleet, cost)
+            drawn = recorded is not None
+            release = self._kept_release(self._kept, t, replies, via, fleet, cost, drawn)
         else:
             number = self._position.releases_in[max(0, t)]
             keys = Keys(self._seed, SERVER, max(0, t), number)
             release = _aggregate(t, replies, via, fleet, keys, cost)
         empty = release.payload is None and not refused
         entry = ReleaseEntry(t, release.cost, refused, empty, release.experimenter)
-        recorded = self._position.next_recorded(ReleaseEntry, t)
         if recorded is None:
             self._journal.append(entry.to_json())
+        elif _public(entry) != _public(recorded):
+            raise RunFolderError(
+                f"journal: expected the release {_public(recorded)}, got {_public(entry)}; the "
+                "journal belongs to another configuration or version"
+            )
         self._position.take(recorded or entry)
         self._observer(ReleaseMade(t, time.perf_counter() - start))
         return Release(release.payload, release.cost)
 
-    def _affordable(self, cost: Cost) -> bool:
+    def _allowed(self, via: Aggregator, cost: Cost) -> bool:
+        """Return whether the budget allows a release; a function of public costs only.
+
+        What an earlier event covers is refused once an event was refused.
+
+        Raises:
+            RunError: if there was no earlier event.
+        """
+        if cost is Uncharged.ALREADY_PAID:
+            if self._position.refused:
+                return False
+            if not self._position.ledger.releases:
+                raise RunError(
+                    f"aggregator {type(via).__name__}: expected an event as the cost of its first "
+                    "release, got ALREADY_PAID, but nothing was charged before"
+                )
         if self._budget is None or isinstance(cost, Uncharged):
             return True
         return self._budget.allows(self._position.ledger, cost)
@@ -191,20 +218,28 @@ class Releases:
         via: Aggregator,
         fleet: Fleet,
         cost: Cost,
+        drawn: bool,
     ) -> Release:
         """Return a release that is drawn only once and is on disk before it is used.
 
         Raises:
-            RunFolderError: if the journal has the release, but it is not on disk.
+            RunFolderError: if it was ``drawn``, as the journal says, but is not on disk, or what is
+                on disk is of another run.
         """
         path = folder.release_path(self._position.releases)
+        name = json.dumps([self._run, ReleaseEntry(t, cost).to_json()])
         if path.exists():
             arrays = load_arrays(path)
+            if str(arrays.get("name")) != name:
+                raise RunFolderError(
+                    f"{path}: expected {name}, got {arrays.get('name')}: it is the release of "
+                    "another run; restore the file or config.yaml, or start a new run"
+                )
             via.restore(arrays_under("aggregator/", arrays))
             payload = frozen(arrays_under("payload/", arrays), str(path))
             numbers = {n: float(x) for n, x in arrays_under("experimenter/", arrays).items()}
             return Release(payload if arrays["made"] else None, cost, numbers)
-        if self._position.replay:
+        if drawn:
             raise RunFolderError(
                 f"{path}: missing: it held the release of round {t}, whose noise cannot be drawn "
                 "again, and a second release would cost twice; restore the file, or start a new run"
@@ -213,8 +248,24 @@ class Releases:
         kept = {f"payload/{n}": a for n, a in (release.payload or {}).items()}
         kept |= {f"experimenter/{n}": np.array(x) for n, x in release.experimenter.items()}
         kept |= {f"aggregator/{n}": a for n, a in via.state().items()}
-        save_arrays(path, {**kept, "made": np.array(release.payload is not None)})
+        made = np.array(release.payload is not None)
+        save_arrays(path, {**kept, "made": made, "name": np.array(name)})
         return release
+
+
+def _checked_cost(via: Aggregator, t: int) -> Cost:
+    cost: object = via.cost(t)
+    if isinstance(cost, Uncharged) or offers(cost, PrivacyEvent):
+        return cost
+    raise RunError(
+        f"aggregator {type(via).__name__}: expected a privacy event or "
+        f"fedsim.protocol.Uncharged as the cost of a release, got {cost!r}"
+    )
+
+
+def _public(entry: ReleaseEntry) -> str:
+    """Return an entry's line without the experimenter's diagnostics."""
+    return json.dumps(replace(entry, experimenter={}).to_json())
 
 
 def _aggregate(

@@ -64,7 +64,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         spec, folder = self.simulation.spec, RunFolder(self.simulation.folder)
         try:
-            log = EvaluationLog(folder.evaluations, spec.fingerprint)
+            log = EvaluationLog(folder.evaluations, self.simulation.run)
             with folder.locked(), closing(log), threadpool_limits(limits=1):
                 stopped, activity = self.stop.is_set, self.activity
                 evaluator = LocalEvaluator(spec, self.scenario, activity, stopped, log=log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim.errors import Interrupted, RunFolderError
+from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
 from fedsim.jobs import Job, Quiet
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import locked
@@ -87,12 +88,14 @@ COUNTED = """
 """
 
 
-def test_a_scenario_is_built_once_per_seed(here: Path, user_module: Callable[[str], str]) -> None:
+def test_a_scenario_is_built_once_per_seed_and_once_to_check_it(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
     name = user_module(COUNTED)
     scenario = {"name": f"{name}:Counted"}
     variants = {"a": {}, "b": {"rounds": 1}}
     fedsim.run(small(scenario=scenario, seeds=[0, 1], variants=variants))
-    assert sys.modules[name].BUILT == [0, 1]
+    assert sys.modules[name].BUILT == [0, 0] + [0, 1] * 2
 
 
 HELPERS = """
@@ -221,3 +224,84 @@ def test_a_users_scenario_is_found_beside_the_caller(
     raw["scenario"] = {"name": f"{module}:Mine"}
     observed = fedsim.run(raw).observations
     assert observed["y"].between(7, 8).all()
+
+
+OPTIMA = """
+    from fedsim.space import Parameter, Space
+
+    class Knows:
+        direction, agents = "maximize", 2
+        space = Space((Parameter("x", 0, 1),))
+
+        def objective(self, agent):
+            return lambda point, rng: point["x"]
+
+        def optimum(self, agent):
+            return {value}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("float('nan')", "the optimum of agent 0: expected a finite number, got nan"),
+        ("True", "the optimum of agent 0: expected a finite number, got True"),
+        ("'1'", "the optimum of agent 0: expected a finite number, got '1'"),
+        ("1 / 0", "the scenario failed to return its optima: ZeroDivisionError"),
+    ],
+)
+def test_bad_optima_end_the_run_and_its_manifest_says_so(
+    here: Path, user_module: Callable[[str], str], value: str, message: str
+) -> None:
+    name = user_module(OPTIMA.format(value=value))
+    with pytest.raises(RunError, match=re.escape(message)):
+        fedsim.run(small(scenario={"name": f"{name}:Knows"}))
+    (one,) = fedsim.load("runs/small-1").runs
+    assert one.status == "failed"
+    status = StatusReader(one).read()
+    assert (status.state, status.progress.round) == ("failed", -1)
+    assert message in (status.reason or "")
+
+
+def test_optima_that_are_not_all_known_are_none(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    name = user_module(OPTIMA.format(value="None if agent else 1.0"))
+    (one,) = fedsim.run(small(scenario={"name": f"{name}:Knows"})).runs
+    assert one.folder.manifest()["optima"] is None
+
+
+@pytest.mark.parametrize("change", [{"noise_source": "system"}, {"noise_source": "seed"}])
+def test_the_source_of_the_noise_is_a_runs_for_ever(here: Path, change: dict[str, str]) -> None:
+    other = {"system": "seed", "seed": "system"}[change["noise_source"]]
+    with pytest.raises(Interrupted):
+        fedsim.run(small("dp-fts-de", privacy=change), listener=Heard(stop_at=1))
+    for path in Path("runs/small-1").rglob("config.yaml"):
+        path.write_text(
+            path.read_text().replace(
+                f"noise_source: {change['noise_source']}", f"noise_source: {other}"
+            )
+        )
+    manifest = Path("runs/small-1/seed-0/manifest.json").read_bytes()
+    with pytest.raises(RunFolderError, match=r"belongs to other settings than config\.yaml"):
+        fedsim.resume("runs/small-1")
+    assert Path("runs/small-1/seed-0/manifest.json").read_bytes() == manifest
+
+
+def test_a_budget_needs_an_accountant_that_knows_the_planned_costs(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    name = user_module(
+        """
+        from fedsim.methods.random_search import RandomSearch
+        from fedsim.privacy.events import UnknownEvent
+
+        class Plans(RandomSearch):
+            def planned_costs(self):
+                return [UnknownEvent("later", None, "{}")]
+        """
+    )
+    raw = {**small(privacy={"budget": 1.0}), "method": {"name": f"{name}:Plans"}}
+    with pytest.raises(ConfigError, match="pld cannot account for 'later' events"):
+        fedsim.run(raw)
+    assert not Path("runs").exists()

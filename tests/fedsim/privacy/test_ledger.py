@@ -104,6 +104,11 @@ def test_a_damaged_event_is_named(record: dict[str, float]) -> None:
         event_from_record({"exact_noise_multiplier": 1.0, **record})
 
 
+def test_an_event_that_is_no_record_is_named() -> None:
+    with pytest.raises(RunFolderError, match="damaged privacy event 5"):
+        event_from_record(5)
+
+
 def test_an_agent_pays_its_own_events_and_those_of_everybody() -> None:
     shared = SubsampledGaussian(0.1, 1, 1)
     own = {agent: UnknownEvent("local-release", agent, str(agent)) for agent in (2, 5)}

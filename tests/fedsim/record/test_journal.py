@@ -25,7 +25,7 @@ from fedsim.record.entries import (
     entry_from_json,
     observations,
 )
-from fedsim.record.journal import JournalReader, open_journal, read_journal
+from fedsim.record.journal import JournalReader, journal_run, open_journal, read_journal
 from fedsim.record.lines import LineWriter, cut_torn_line, encode
 
 ENTRIES: list[Entry] = [
@@ -172,6 +172,7 @@ def test_a_torn_line_longer_than_a_buffer_is_cut(tmp_path: Path) -> None:
         b'{"kind":"step","t":0}',
         b'{"kind":"step","t":0,"observations":[[1,2]]}',
         b'{"kind":"party","t":0}',
+        b'{"kind":"release","t":0,"experimenter":5,"event":{"kind":"subsampled-gaussian","x":1}}',
     ],
 )
 def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
@@ -179,7 +180,7 @@ def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) 
     lines = write(path).splitlines()
     lines[2] = bad
     path.write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(RunFolderError, match="line 3 is damaged"):
+    with pytest.raises(RunFolderError, match=r"line 3 is damaged|damaged privacy event"):
         list(read_journal(path))
 
 
@@ -244,3 +245,9 @@ def test_the_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
     open_journal(tmp_path / "j", "r1").close()
     with pytest.raises(RunFolderError, match=r"other settings than config\.yaml"):
         open_journal(tmp_path / "j", "r2")
+
+
+@pytest.mark.parametrize("header", [b"", b"nonsense\n", b"[1]\n", b'{"kind":"fedsim-jour'])
+def test_a_damaged_header_names_no_run(tmp_path: Path, header: bytes) -> None:
+    (tmp_path / "j").write_bytes(header)
+    assert journal_run(tmp_path / "j") == ""

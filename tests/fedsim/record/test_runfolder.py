@@ -99,6 +99,11 @@ class TestRunFolder:
         (tmp_path / "manifest.json").write_text("{")
         with pytest.raises(RunFolderError, match=r"manifest.json: cannot be read"):
             RunFolder(tmp_path).manifest()
+        (tmp_path / "manifest.json").write_text("[]")
+        with pytest.raises(
+            RunFolderError, match=r"manifest.json: expected a JSON object, got list"
+        ):
+            RunFolder(tmp_path).manifest()
 
     def test_creating_it_again_keeps_what_is_there(self, tmp_path: Path) -> None:
         folder = RunFolder(tmp_path / "seed-0")

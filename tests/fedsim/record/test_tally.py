@@ -41,6 +41,14 @@ def test_regret_needs_every_noiseless_value() -> None:
     assert tally.scores() == Scores(0.5, 0.5, agents=2)
 
 
+def test_what_comes_before_round_0_is_no_round() -> None:
+    tally = Tally(2, maximize=True)
+    failed = Failed(1, 0, 0, (0.5,), "own", "raised ValueError")
+    tally.add(StepEntry(-2, (record(0, 1.0),), (failed,)))
+    assert (tally.round, tally.present, tally.scores()) == (-1, set(), Scores())
+    assert (tally.evaluations, tally.failed) == (1, 1)
+
+
 def test_failures_make_their_agent_present() -> None:
     tally = Tally(2, maximize=True)
     failed = Failed(1, 0, 0, (0.5,), "own", "raised ValueError")

@@ -24,22 +24,22 @@ CALL = {"kind": "call", "t": 0, "agent_cpu_seconds": 2.0, "objective_cpu_seconds
 
 
 def test_durations_add_up(tmp_path: Path) -> None:
-    lines = [finished(-1, 100.0), CALL, finished(0, 8.0), CALL, finished(1, 2.0), finished(2, 4.0)]
+    lines = [finished(-1, 14.0), CALL, finished(0, 8.0), CALL, finished(1, 2.0), finished(2, 4.0)]
     found = read_timings(write(tmp_path / "t", *lines, torn='{"kind":"rou'))
-    assert found.round_seconds == ((0, 8.0), (1, 2.0), (2, 4.0))
+    assert found.round_seconds == ((-1, 14.0), (0, 8.0), (1, 2.0), (2, 4.0))
     assert (found.objective_seconds, found.other_seconds) == (3.0, 3.0)
-    assert found.evaluations_per_second(28) == 2.0
+    assert found.evaluations_per_second(56) == 2.0  # those made before round 0 included
     assert found.seconds_left(10) == pytest.approx(30.0)  # the initial design does not count
     assert found.seconds_left(0) == 0.0
     assert found.first_failure is None
 
 
 def test_nothing_is_known_before_a_round_is_finished(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent", write(tmp_path / "t", finished(-1, 1.0))):
-        found = read_timings(path)
-        assert found.evaluations_per_second(3) is None
-        assert found.seconds_left(3) is None
-        assert found.objective_seconds == 0.0
+    found = read_timings(tmp_path / "absent")
+    assert found.evaluations_per_second(3) is None
+    assert found.seconds_left(3) is None
+    assert found.objective_seconds == 0.0
+    assert read_timings(write(tmp_path / "t", finished(-1, 1.0))).seconds_left(3) is None
     assert read_timings(write(tmp_path / "t", finished(0, 9.0))).seconds_left(3) is None
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
+from fedsim.errors import RunFolderError
 from fedsim.files import format_yaml
 from fedsim.record.runfolder import locked
 from fedsim.record.tally import Scores
@@ -154,6 +155,31 @@ def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
     assert rounds == [-1, 0, 0, 1, 1, 2, 2, 3]
     journal.write_bytes(b"".join(lines))
     assert reader.read() == only()
+
+
+def test_folders_of_earlier_versions_are_shown(stopped: Path) -> None:
+    """Their manifests hold agents and direction only; what else is needed is in config.yaml."""
+    whole = only()
+    path = stopped / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    new = ("seed", "rounds", "optima", "delta", "accountant", "accounting")
+    path.write_text(json.dumps({k: v for k, v in manifest.items() if k not in new}), "utf-8")
+    found = only()
+    assert found.progress.scores.best == whole.progress.scores.best
+    assert (found.state, found.privacy) == (whole.state, whole.privacy)
+
+
+def test_what_no_accountant_knows_is_not_hidden(stopped: Path) -> None:
+    with (stopped / "journal.jsonl").open("a") as file:
+        file.write('{"kind":"release","t":3,"event":{"kind":"later"}}\n')
+    record = only().record()
+    assert record["epsilon"] == {"releases": 4, "not_accounted": "later, subsampled-gaussian"}
+
+
+def test_a_finished_run_without_its_outcome_is_damaged(stopped: Path) -> None:
+    (stopped / "manifest.json").write_text('{"status": "done"}')
+    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: .* outcome is missing"):
+        load("runs/small-1").summaries()
 
 
 def test_half_a_header_is_no_journal_yet(stopped: Path) -> None:

@@ -210,7 +210,7 @@ class TestReleases:
 
     @pytest.mark.parametrize(
         ("announced", "charged"),
-        [(COST, FREE), (FREE, COST), (PAID, FREE), (COST, SubsampledGaussian(0.5, 1.0, 2.0))],
+        [(COST, FREE), (FREE, COST), (COST, PAID), (COST, SubsampledGaussian(0.5, 1.0, 2.0))],
     )
     @pytest.mark.parametrize("system_noise", [False, True])
     def test_a_cost_that_was_not_announced_is_an_error_and_not_kept(
@@ -253,10 +253,36 @@ class TestReleases:
             fleet.ask(1, SHARE, via=costly)
 
     def test_what_is_paid_already_is_charged_no_more(self, bench: Bench) -> None:
-        fleet = bench.fleet(total := Total(PAID, PAID))
+        fleet = bench.fleet(total := Total(COST, COST))
+        fleet.ask(0, SHARE, via=total)
+        total.announced = total.charged = PAID
         assert fleet.ask(0, SHARE, via=total).cost is PAID  # type: ignore[union-attr]
-        assert fleet.position.ledger == Ledger()
+        assert fleet.position.ledger == Ledger().charge(COST)
         assert bench.entries()[-1] == ReleaseEntry(0, PAID, experimenter={"snr": 0.5})
+
+    def test_what_nobody_paid_is_no_release(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(PAID, PAID))
+        with pytest.raises(RunError, match=r"first release, got ALREADY_PAID, but nothing was"):
+            fleet.ask(0, SHARE, via=total)
+        assert total.draws == []
+
+    def test_what_a_refused_event_would_have_paid_is_refused(self, tmp_path: Path) -> None:
+        class OneRelease:
+            def allows(self, ledger: Ledger, event: PrivacyEvent) -> bool:
+                return ledger.releases < 1
+
+        bench = Bench(tmp_path / "seed-0", budget=OneRelease())
+        fleet = bench.fleet(total := Total(COST, COST))
+        costs: list[Cost] = [COST, PAID, COST, PAID, PAID]
+        made = []
+        for t, cost in enumerate(costs):
+            total.announced = total.charged = cost
+            release: Any = fleet.ask(t, SHARE, via=total)
+            made.append(release.payload is not None)
+        assert made == [True, True, False, False, False]
+        refused = [e.refused for e in bench.entries() if isinstance(e, ReleaseEntry)]
+        assert refused == [False, False, True, True, True]
+        assert position_after(bench.entries(), range(3)).refused
 
     def test_a_cost_of_no_kind_is_refused(self, bench: Bench) -> None:
         fleet = bench.fleet(total := Total(announced=None))  # type: ignore[arg-type]
@@ -518,10 +544,12 @@ class TestReplay:
         assert len(total.draws) == 1
 
     def test_what_is_paid_already_comes_from_the_operating_system(self, system: Bench) -> None:
-        total = Total(PAID, PAID)
-        system.fleet(total).step(0, None, then=SHARE, via=total)
-        assert isinstance(total.draws[0], SystemKeys)
-        assert system.folder.release_path(0).exists()
+        fleet = system.fleet(total := Total(COST, COST))
+        fleet.step(0, None, then=SHARE, via=total)
+        total.announced = total.charged = PAID
+        fleet.step(1, None, then=SHARE, via=total)
+        assert isinstance(total.draws[1], SystemKeys)
+        assert system.folder.release_path(1).exists()
 
     def test_what_is_not_private_comes_from_the_seed(self, system: Bench) -> None:
         total = Total()
@@ -535,7 +563,57 @@ class TestReplay:
         for act, message in (
             (lambda fleet: fleet.ask(0, SHARE), "a AskEntry of round 0, got a StepEntry of"),
             (lambda fleet: fleet.step(1, None), "a StepEntry of round 1, got a StepEntry of"),
-            (lambda fleet: fleet.step(0, None, to=[1]), "agent 0 took no part in round 0"),
+            (
+                lambda fleet: fleet.step(0, None, to=[1]),
+                r"expected a step of the agents \[1\] in round 0, got one of \[0\]",
+            ),
         ):
             with pytest.raises(RunFolderError, match=message):
                 act(bench.fleet())
+
+    def test_other_questions_than_the_recorded_ones_are_refused(self, bench: Bench) -> None:
+        bench.fleet().ask(0, SHARE, to=[0, 1])
+        act: Callable[[RecordingFleet], object]
+        for act in (
+            lambda fleet: fleet.ask(0, Request("other"), to=[0, 1]),
+            lambda fleet: fleet.ask(0, SHARE, to=[0]),
+        ):
+            with pytest.raises(RunFolderError, match="journal: expected AskEntry"):
+                act(bench.fleet())
+
+    def test_a_recorded_refusal_stays_one_whatever_the_budget_is_now(self, tmp_path: Path) -> None:
+        class Nothing:
+            def allows(self, ledger: Ledger, event: PrivacyEvent) -> bool:
+                return False
+
+        bench = Bench(tmp_path / "seed-0", budget=Nothing())
+        bench.fleet(total := Total(COST, COST)).ask(0, SHARE, via=total)
+        bench.budget = None
+        fleet = bench.fleet(total)
+        assert fleet.ask(0, SHARE, via=total) == Release(None)
+        assert (total.draws, fleet.position.ledger) == ([], Ledger())
+        assert fleet.ask(1, SHARE, via=total).cost == COST  # type: ignore[union-attr]
+
+    def test_a_recorded_release_of_another_cost_is_refused(self, bench: Bench) -> None:
+        bench.fleet(total := Total(COST, COST)).ask(0, SHARE, via=total)
+        total.announced = total.charged = SubsampledGaussian(0.5, 1.0, 2.0)
+        with pytest.raises(RunFolderError, match=r"journal: expected the release .* got"):
+            bench.fleet(total).ask(0, SHARE, via=total)
+
+    def test_a_kept_release_of_another_run_is_refused(self, system: Bench) -> None:
+        system.fleet(total := Total(COST, COST)).ask(0, SHARE, via=total)
+        system.folder.journal.unlink()  # as an error advises, where the journal's end is lost
+        total.announced = total.charged = SubsampledGaussian(0.5, 100.0, 100.0)
+        with pytest.raises(RunFolderError, match=r"0\.npz: expected .*100.*: it is the release of"):
+            system.fleet(total).ask(0, SHARE, via=total)
+
+    def test_calls_name_the_present_round(self, bench: Bench) -> None:
+        fleet = bench.fleet()
+        fleet.round = -1
+        fleet.step(-2, None)
+        with pytest.raises(RunError, match="t: expected a round below 0, got 0"):
+            fleet.step(0, None)
+        fleet.round = 3
+        fleet.step(3, None)
+        with pytest.raises(RunError, match="t: expected round 3, got 4"):
+            fleet.ask(4, SHARE)
