@@ -157,7 +157,10 @@ class Release:
 
 @runtime_checkable
 class AgentProgram(Protocol):
-    """One participant; its state is a function of its settings and history."""
+    """One participant; its state is a function of its settings and history.
+
+    Proposing and replying in one step have the same keys: give their draws different purposes.
+    """
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         """Return the initial design at step 0, else one proposal."""
