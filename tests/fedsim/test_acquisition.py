@@ -11,7 +11,6 @@ from scipy.optimize import fmin_l_bfgs_b, rosen, rosen_der
 from threadpoolctl import threadpool_limits
 
 from fedsim.acquisition import (
-    Differentiable,
     Piece,
     draw_candidates,
     maximize,
@@ -20,7 +19,7 @@ from fedsim.acquisition import (
     whole_cube,
 )
 from fedsim.errors import ConfigError
-from fedsim.refinement import climb, newton, quasi_newton
+from fedsim.refinement import Differentiable, climb, newton, quasi_newton
 from fedsim.space import Array, Box, Parameter, Space
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.rff import FeatureFunction, draw_features
