@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fedsim.cli.consoles import make_console
 from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
+from fedsim.config.construct import build_method
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
 from fedsim.files import format_yaml
@@ -135,7 +136,6 @@ def _dry_run(experiment: Experiment) -> None:
 
 
 def _planned_epsilon(experiment: Experiment, label: str) -> dict[str, Any]:
-    from fedsim.config.construct import build_method
     from fedsim.results.tables import epsilons
 
     variant = experiment.variants[label]

@@ -47,7 +47,8 @@ class Simulation:
 
     Attributes:
         spec: scenario, method, rounds and seed.
-        folder: the folder that it is kept in.
+        folder: the folder that it is kept in, absolute: a server actor has another working
+            directory, and an objective may change it.
         system_noise: privacy noise from the operating system instead of the seed.
         budget: refuses releases that would exceed it, or None.
         transcript: whether to record everything that the server program receives.
