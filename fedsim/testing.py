@@ -140,7 +140,7 @@ def check_aggregator(
         _expect(costs[0] == costs[1], f"one cost of release {t}, got {costs}")
         release = _released(original, t, given, fleet, Keys(0, SERVER, t))
         again = _released(copy, t, given, fleet, Keys(0, SERVER, t))
-        same = _plain(release.payload) == _plain(again.payload)
+        same = as_lists(release.payload) == as_lists(again.payload)
         _expect(same, f"release {t} to depend only on the replies, the state and rng")
         for answers, randomness in ((absent, Keys(0, SERVER, t)), (given, SystemKeys())):
             other = _released(factory(), t, answers, fleet, randomness)
@@ -160,10 +160,6 @@ def _released(
     cost = aggregator.cost(t)
     _expect(release.cost == cost, f"release {t} to cost {cost} as announced, got {release.cost}")
     return release
-
-
-def _plain(payload: Payload | None) -> Any:
-    return None if payload is None else as_lists(payload)
 
 
 def _form(payload: Payload | None) -> Any:
