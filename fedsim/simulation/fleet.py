@@ -88,14 +88,14 @@ class RecordingFleet:
             for agent in agents
         ]
         answers = self._exchange(call, tasks)
-        failed = tuple(failure for a in answers for failure in a.failed)
         entry = recorded
         if entry is None:
             observations = tuple(record for a in answers for record in a.observations)
+            failed = tuple(failure for a in answers for failure in a.failed)
             entry = StepEntry(t, observations, failed, _others(chosen, agents))
             self.journal.append(entry.to_json())
         self.position.take(entry)
-        self.observer(StepTaken(entry, failed, recorded is not None))
+        self.observer(StepTaken(entry, replayed=recorded is not None))
         return self._received(t, chosen, tasks, answers, then, via)
 
     def ask(
