@@ -76,7 +76,7 @@ class RecordingFleet:
         recorded = self.position.next_recorded(StepEntry, t)
         if message is not None:
             message = Broadcast(frozen(message.payload, "the server's message"))
-        call = Call(t, self.position.lines, True, message, _frozen(then))
+        call = Call(t, self.position.entries, True, message, _frozen(then))
         made = None if recorded is None else recorded_by_agent(recorded, agents)
         tasks = [
             Task(
@@ -114,7 +114,7 @@ class RecordingFleet:
             Task(agent, self._last_step(agent), self.position.request_number(agent, step=False))
             for agent in agents
         ]
-        call = Call(t, self.position.lines, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, _frozen(request))
         answers = self._exchange(call, tasks)
         if entry is None:
             entry = AskEntry(t, request.kind, agents, _others(chosen, agents))
@@ -150,7 +150,7 @@ class RecordingFleet:
             else Task(agent, self._last_step(agent), scope=scope)
             for agent in agents
         ]
-        call = Call(t, self.position.lines, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, _frozen(request))
         return _replies(chosen, self._exchange(call, tasks, request.kind))
 
     def _received(

@@ -212,7 +212,7 @@ class _Loop:
             aggregators = {name: _state(one) for name, one in self.aggregators.items()}
             told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
         RunFolder(self.simulation.folder).save_checkpoint(
-            Checkpoint(rounds, self.fleet.position.lines, state, aggregators)
+            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
         )
         self.recorder.timings.append(
             {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": told}
@@ -232,5 +232,5 @@ def recorded_history(folder: RunFolder) -> list[Recorded]:
     checkpoint = folder.load_checkpoint()
     if checkpoint is None:
         return []
-    settled = itertools.islice(read_journal(folder.journal), checkpoint.lines)
+    settled = itertools.islice(read_journal(folder.journal), checkpoint.entries)
     return [record for _, record in observations(settled)]
