@@ -19,7 +19,7 @@ from fedsim.config.model import Config, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.errors import Interrupted, RunFolderError, UserCodeError
 from fedsim.files import read_yaml, slugify, write_atomically, write_yaml
-from fedsim.jobs import Job, Keeper, Listener, Quiet
+from fedsim.jobs import Job, Keeper, Listener
 from fedsim.preflight import Needs, check, choose_backend
 from fedsim.privacy.budget import Budget
 from fedsim.record.runfolder import locked, new_run_folder
@@ -61,7 +61,7 @@ def run(
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
         jobs = _with_needs(make_jobs(experiment, folder), needs)
-        _execute(folder, jobs, backend, plan, experiment, listener or Quiet())
+        _execute(folder, jobs, backend, plan, experiment, listener or Listener())
     return load(folder)
 
 
@@ -97,7 +97,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
             needs = check(experiment)
             backend, plan = choose_backend(experiment, needs)
             jobs = _with_needs(jobs, needs)
-            _execute(path, jobs, backend, plan, experiment, listener or Quiet())
+            _execute(path, jobs, backend, plan, experiment, listener or Listener())
     return load(path)
 
 
