@@ -90,7 +90,7 @@ def by_truncated_newton(h: Hill) -> tuple[Array, Array]:
 
 
 def descent_on(h: Hill, scale: float) -> Callable[..., tuple[float, Array]]:
-    """Return what SciPy minimises: the function, turned over and divided by ``scale``."""
+    """Return what SciPy minimises: the negative function, divided by ``scale``."""
 
     def descent(u: Array) -> tuple[float, Array]:
         values, gradients = h.function.values_and_gradients(np.asarray(u)[None])
