@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.acquisition import whole_cube
 from fedsim.config.construct import require_scenario
 from fedsim.errors import FedsimError
 from fedsim.payloads import as_lists, frozen
@@ -59,7 +60,7 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
 
 
 def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int) -> None:
-    cube = scenario.space.subregions(1)[0]
+    cube = whole_cube(scenario.space.dimension)
     design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
     sign = 1.0 if scenario.direction == "maximize" else -1.0
     optimum = scenario.optimum(agent) if isinstance(scenario, KnowsOptimum) else None
