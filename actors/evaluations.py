@@ -25,12 +25,12 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError
-from fedsim.imports import importable_from, user_code, user_stack
+from fedsim.imports import importable_from, user_stack
 from fedsim.protocol import AgentId
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
-from fedsim.simulation.evaluation import call_with_retries
+from fedsim.simulation.evaluation import build_objective, call_with_retries
 from fedsim.space import Value
 from fedsim.workload import Evaluation
 
@@ -98,12 +98,7 @@ def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
         FedsimError: if the scenario or an objective cannot be built.
     """
     scenario = build_scenario(spec)
-    objectives = []
-    for agent in agents:
-        with user_code(
-            f"scenario {spec.scenario_name!r}: the objective of agent {agent} cannot be built"
-        ):
-            objectives.append(scenario.objective(agent))
+    objectives = [build_objective(spec, scenario, agent) for agent in agents]
     needs = [spec.resources or declared_resources(objective) for objective in objectives]
     for agent, need in zip(agents, needs, strict=True):
         if need is None:

@@ -197,7 +197,7 @@ class TaskEvaluator:
                         waiting.append(one)
                     else:
                         yield one, Result(None, failure, 0.0)
-            self._check_silence(heard, self._pending)
+            self._check_silence(heard)
 
     def _send(self, one: _Evaluation) -> Any:
         one.attempts += 1
@@ -252,7 +252,7 @@ class TaskEvaluator:
                 if result.error is None:
                     self._kept(self._pending[ref], result)
 
-    def _check_silence(self, heard: float, pending: dict[Any, _Evaluation]) -> None:
+    def _check_silence(self, heard: float) -> None:
         """Refuse to wait for tasks that cannot be running.
 
         Raises:
@@ -260,12 +260,12 @@ class TaskEvaluator:
         """
         tries = self._spec.retries + 1
         longest = (self._deadlines.evaluation + GRACE_SECONDS) * tries + self._deadlines.start
-        if pending and time.monotonic() - heard > longest:
-            needs = self._needs[next(iter(pending.values())).work.agent]
+        if self._pending and time.monotonic() - heard > longest:
+            needs = self._needs[next(iter(self._pending.values())).work.agent]
             raise ResourceError(
-                f"none of {len(pending)} evaluation tasks ended within {longest:g} s, perhaps for "
-                f"lack of room: one needs {needs.describe()}, available: {free_words(needs)}; "
-                "deadlines.evaluation and deadlines.start set the limit"
+                f"none of {len(self._pending)} evaluation tasks ended within {longest:g} s, "
+                f"perhaps for lack of room: one needs {needs.describe()}, available: "
+                f"{free_words(needs)}; deadlines.evaluation and deadlines.start set the limit"
             )
 
 

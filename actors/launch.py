@@ -7,7 +7,7 @@ import shlex
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -45,10 +45,8 @@ class _Slot:
 
     def start(self, job: Job, listener: Listener) -> None:
         listener.started(job)
-        # The server may have another working directory.
-        folder = job.simulation.folder.absolute()
         self.job = job
-        self.running = self.server.run.remote(replace(job.simulation, folder=folder))
+        self.running = self.server.run.remote(job.simulation)
         self.asked = self.server.progress.remote()
 
 

@@ -71,7 +71,7 @@ class Plan:
     def cpus_per_host(self) -> float:
         """CPUs that each host actor asks Ray for: one, or an equal share if that is less.
 
-        None if evaluations are tasks: hosts then have little to do, and tasks need the CPUs.
+        0 if evaluations are tasks: hosts then have little to do, and tasks need the CPUs.
         """
         if self.evaluation is not None:
             return 0.0

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedsim.errors import ConfigError, RunFolderError
+from fedsim.errors import ConfigError, cannot_write
 from fedsim.results.analysis import Run
 
 LABELS = {"mean_simple_regret": "simple regret", "mean_best": "best value so far"}
@@ -50,7 +50,7 @@ def plot_runs(runs: Sequence[Run], path: Path) -> Path:
     except ValueError as error:
         raise ConfigError(f"--out: {error}") from None
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be written: {error.strerror}") from error
+        raise cannot_write(path, error, "make room, then draw it with `fedsim plot`") from error
     return path
 
 

@@ -24,17 +24,6 @@ from fedsim.errors import ConfigError
 from fedsim.refinement import Differentiable, climb
 from fedsim.space import Array, Box, Space
 
-__all__ = [
-    "Differentiable",
-    "Piece",
-    "best_apart",
-    "draw_candidates",
-    "maximize",
-    "owners",
-    "piecewise_values",
-    "whole_cube",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -97,8 +86,8 @@ def maximize(
         candidates: points of the unit cube, shape (n, D); all points of a finite grid.
         starts: how many of the best candidates to refine; 0 on a finite grid.
         ranking: the function's values at the candidates, if they are known already, shape (n,).
-            Where candidates are refined, it only ranks them: a constant may be missing, and
-            single precision is enough.
+            Where candidates are refined, it only ranks them and tells the spread: a constant may
+            be missing, and single precision is enough.
 
     Returns:
         The best point, shape (D,), and its value.
@@ -127,7 +116,7 @@ def maximize(
 def best_apart(
     candidates: Array, ranking: NDArray[np.floating[Any]], count: int, apart: float
 ) -> list[int]:
-    """Choose up to ``count`` candidates, best first, each at least ``apart`` from the others."""
+    """Choose up to ``count`` candidates, best first, each further than ``apart`` from the rest."""
     left = np.array(ranking)
     chosen: list[int] = []
     while len(chosen) < count:

@@ -1,4 +1,4 @@
-"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, and atomic writes."""
+"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, atomic writes, names."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ import yaml
 
 from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.space import Array
+
+NOISE_CONTROL = " (noise only)"
+"""How the label of a variant's noise-only control ends; the folder is named after the label."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -99,6 +102,11 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise cannot_write(path, error) from error
 
 
+def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a configuration; errors as in :func:`write_atomically`."""
+    write_atomically(path, format_yaml(value).encode())
+
+
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write named arrays as npz, atomically.
 
@@ -133,14 +141,6 @@ def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
-def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a configuration; errors as in :func:`write_atomically`."""
-    write_atomically(path, format_yaml(value).encode())
-
-
 def slugify(name: str) -> str:
-    """Return a name that is safe for a folder: letters, digits, dots, dashes."""
+    """Return a name that is safe for a folder: letters, digits and ``.=_-``."""
     return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
-
-
-NOISE_CONTROL = " (noise only)"

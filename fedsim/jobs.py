@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
@@ -42,8 +41,11 @@ class Job:
         return RunFolder(self.simulation.folder)
 
 
-class Listener(Protocol):
-    """Follows a run; its methods may be called from other threads."""
+class Listener:
+    """Follows a run; does nothing unless its methods are overridden.
+
+    They may be called from other threads.
+    """
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Everything is checked; the jobs start now."""
@@ -58,23 +60,7 @@ class Listener(Protocol):
         """A job is done."""
 
 
-class Quiet:
-    """A listener that does nothing."""
-
-    def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
-        """Do nothing."""
-
-    def started(self, job: Job) -> None:
-        """Do nothing."""
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        """Do nothing."""
-
-    def finished(self, job: Job) -> None:
-        """Do nothing."""
-
-
-class Keeper:
+class Keeper(Listener):
     """A listener that writes the manifests (what runs and how it ended) and the tables.
 
     Args:

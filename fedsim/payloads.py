@@ -30,6 +30,11 @@ def frozen(payload: Payload, whose: str) -> Payload:
     return copies
 
 
-def as_lists(payload: Payload) -> dict[str, Any]:
-    """Return a payload as nested lists, which can be compared with ``==`` and written as JSON."""
+def as_lists(payload: Payload | None) -> dict[str, Any] | None:
+    """Return a payload as nested lists, which can be compared with ``==`` and written as JSON.
+
+    None stays None.
+    """
+    if payload is None:
+        return None
     return {name: np.asarray(array).tolist() for name, array in payload.items()}

@@ -18,7 +18,7 @@ from fedsim.config.model import Config, PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.errors import Interrupted, RunFolderError, UserCodeError
 from fedsim.files import read_yaml, slugify, write_atomically, write_yaml
-from fedsim.jobs import Job, Keeper, Listener, Quiet
+from fedsim.jobs import Job, Keeper, Listener
 from fedsim.preflight import Checks, check, choose_backend, most_agents
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
@@ -61,7 +61,7 @@ def run(
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
         jobs = make_jobs(experiment, folder, checks)
-        _execute(folder, jobs, backend, plan, experiment.config, checks, listener or Quiet())
+        _execute(folder, jobs, backend, plan, experiment.config, checks, listener or Listener())
     return load(folder)
 
 
@@ -95,7 +95,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
         jobs = [job for job in make_jobs(experiment, path, checks) if not _is_done(job.folder)]
         for job in jobs:
             check_journal(job.folder.journal, job.simulation.run)
-        _execute(path, jobs, backend, plan, experiment.config, checks, listener or Quiet())
+        _execute(path, jobs, backend, plan, experiment.config, checks, listener or Listener())
     return load(path)
 
 

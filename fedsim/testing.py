@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.acquisition import whole_cube
 from fedsim.config.construct import require_scenario
 from fedsim.errors import FedsimError
 from fedsim.imports import offers
@@ -60,7 +61,7 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
 
 
 def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int) -> None:
-    cube = scenario.space.subregions(1)[0]
+    cube = whole_cube(scenario.space.dimension)
     design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
     sign = 1.0 if scenario.direction == "maximize" else -1.0
     optimum = scenario.optimum(agent) if offers(scenario, KnowsOptimum) else None
@@ -141,7 +142,7 @@ def check_aggregator(
         _expect(costs[0] == costs[1], f"one cost of release {t}, got {costs}")
         release = _released(original, t, given, fleet, Keys(0, SERVER, t))
         again = _released(copy, t, given, fleet, Keys(0, SERVER, t))
-        same = _plain(release.payload) == _plain(again.payload)
+        same = as_lists(release.payload) == as_lists(again.payload)
         _expect(same, f"release {t} to depend only on the replies, the state and rng")
         for answers, randomness in ((absent, Keys(0, SERVER, t)), (given, SystemKeys())):
             other = _released(factory(), t, answers, fleet, randomness)
@@ -161,10 +162,6 @@ def _released(
     cost = aggregator.cost(t)
     _expect(release.cost == cost, f"release {t} to cost {cost} as announced, got {release.cost}")
     return release
-
-
-def _plain(payload: Payload | None) -> Any:
-    return None if payload is None else as_lists(payload)
 
 
 def _form(payload: Payload | None) -> Any:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from fedsim.acquisition import whole_cube
 from fedsim.methods.common import SilentServer, initial_design
 from fedsim.protocol import Context, Proposal
-from fedsim.space import Box
 
 
 class HillClimbing:
@@ -27,7 +27,7 @@ class HillAgent:
     def propose(self, step, message, rng):  # message.payload: read-only arrays of the server
         space = self.method.space
         if step == 0:
-            cube = Box((0.0,) * space.dimension, (1.0,) * space.dimension)
+            cube = whole_cube(space.dimension)
             return initial_design(space, cube, self.method.initial_points, rng)
         jump = self.method.width * rng("jump").standard_normal(space.dimension)  # a fresh Generator
         return [Proposal(np.clip(self.best.u + jump, 0, 1), "near the best")]

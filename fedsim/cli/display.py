@@ -19,7 +19,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from fedsim.config.model import delta_of
-from fedsim.jobs import Job
+from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress as RunProgress
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class _TimeLeft(ProgressColumn):
         return Text(left, style="progress.remaining")
 
 
-class LiveDisplay:
+class LiveDisplay(Listener):
     """A listener that shows a run on a terminal. Use it as a context manager.
 
     Args:
@@ -113,9 +113,6 @@ class LiveDisplay:
         self._console.print(f"plan    {plan}", markup=False, highlight=False)
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
         self._quiet_since = self._clock()
-
-    def started(self, job: Job) -> None:
-        """Wait for its first round."""
 
     def progress(self, job: Job, progress: RunProgress) -> None:
         """Move a job's bar; if no bar can be drawn, print a line now and then."""

@@ -18,9 +18,8 @@ from fedsim.config.experiment import prepare
 from fedsim.config.model import read_config, ready_names, ready_text
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
-from fedsim.imports import user_code
 from fedsim.rng import Keys
-from fedsim.simulation.evaluation import call_once
+from fedsim.simulation.evaluation import build_objective, call_once
 
 if TYPE_CHECKING:
     from fedsim.results.analysis import SeedRun
@@ -122,13 +121,12 @@ def evaluate(
     """Call one agent's objective once."""
     with only_json_on_stdout(as_json):
         experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-        first = next(iter(experiment.variants.values()))
-        built = build_scenario(experiment.spec(first, seed))
+        spec = experiment.spec(next(iter(experiment.variants.values())), seed)
+        built = build_scenario(spec)
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
         named = built.space.to_point(built.space.to_unit(_point(point)))
-        with user_code(f"the objective of agent {agent} cannot be built"):
-            objective = built.objective(agent)
+        objective = build_objective(spec, built, agent)
         where = f"agent {agent}, point {named}"
         found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
     if noiseless and found.noiseless is None:

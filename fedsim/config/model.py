@@ -107,7 +107,7 @@ class Config(BaseModel):
         scenario: ``name`` and the scenario's own settings.
         method: ``name`` and the method's own settings.
         rounds: queries per agent after the initial design, T.
-        seeds: one run each, e.g. ``[0, 1]`` or ``0-9``.
+        seeds: one job each, e.g. ``[0, 1]`` or ``0-9``.
         backend: ``serial`` (this process), ``ray``, or ``auto``: Ray if the run is large enough.
         agents_per_actor: how many agents share one Ray actor, or ``auto``: one actor per CPU.
         address: an existing Ray cluster, or None for a private local one.

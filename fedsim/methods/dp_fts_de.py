@@ -131,21 +131,22 @@ class DPFTSDE:
         last = context.rounds if share_until is None else min(share_until, context.rounds)
         self._releases = last  # queries 1 .. last use releases 0 .. last - 1
         self._work = FederatedWork(context, message, subregions, surrogate)
-        self._design = (check_initial_points(initial_points), local_initial_design)
+        self._initial_points = check_initial_points(initial_points)
+        self._local_initial_design = local_initial_design
         self._schedule = own_probability_schedule(own_probability)
         self._aggregator()  # checks the privacy settings
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
-        region = agent % len(self._work.boxes)
-        local = self._design[1]
-        box = self._work.boxes[region] if local else whole_cube(self._context.space.dimension)
+        box = whole_cube(self._context.space.dimension)
+        if self._local_initial_design:
+            box = self._work.boxes[agent % len(self._work.boxes)]
         model = LocalModel(self._surrogate, self._work.shared)
-        return _FederatedAgent(self._work, model, box, self._design[0], self._schedule)
+        return _FederatedAgent(self._work, model, box, self._initial_points, self._schedule)
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
-        return _FederatedServer(self._aggregator(), self._releases, self._context.rounds)
+        return _FederatedServer(self._aggregator(), self._releases)
 
     def planned_costs(self) -> list[PrivacyEvent]:
         """Return the costs of all releases of a run; empty without privacy."""
@@ -221,12 +222,11 @@ class _FederatedAgent:
 
 
 class _FederatedServer:
-    """Algorithm 1: releases 0 .. ``releases - 1``, queries 1 .. ``rounds``."""
+    """Algorithm 1, with the releases 0 .. ``releases - 1``."""
 
-    def __init__(self, aggregator: Aggregator, releases: int, rounds: int) -> None:
+    def __init__(self, aggregator: Aggregator, releases: int) -> None:
         self._aggregator = aggregator
         self._releases = releases
-        self._rounds = rounds
         self._message: Broadcast | None = None
 
     @property

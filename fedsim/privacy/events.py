@@ -16,7 +16,7 @@ from fedsim.errors import ConfigError, RunFolderError, require
 from fedsim.protocol import AgentId, PrivacyEvent
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class SubsampledGaussian:
     """One release of a Poisson-subsampled Gaussian mechanism.
 

@@ -17,7 +17,7 @@ from fedsim.record.lines import LineWriter
 
 
 class EvaluationLog:
-    """What the agents have evaluated since the last line of the journal.
+    """What the agents have evaluated since the last entry of the journal.
 
     Args:
         path: the file.
@@ -35,7 +35,7 @@ class EvaluationLog:
         """Prepare for a call; drop the evaluations of any other call.
 
         Args:
-            settled: number of journal lines before the call; identifies it.
+            settled: number of journal entries before the call; identifies it.
 
         Raises:
             RunFolderError: if the file cannot be written.
@@ -85,7 +85,7 @@ def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | Non
     Args:
         path: the log's file.
         run: the run's fingerprint.
-        settled: number of journal lines before the call.
+        settled: number of journal entries before the call.
     """
     try:
         first, *rows = map(json.loads, path.read_bytes().split(b"\n")[:-1])

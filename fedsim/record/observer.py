@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fedsim.protocol import Release, Replies
-from fedsim.record.entries import Failed, StepEntry
+from fedsim.record.entries import StepEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,11 @@ class StepTaken:
     """Agents took a step.
 
     Attributes:
-        entry: its journal entry.
-        failed: the evaluations that failed just now, with message and traceback.
+        entry: its journal entry; if it is new, its failures have their messages and tracebacks.
         replayed: whether the journal already had it.
     """
 
     entry: StepEntry
-    failed: tuple[Failed, ...]
     replayed: bool
 
 

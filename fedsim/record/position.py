@@ -26,9 +26,7 @@ class Position:
         requests: how often each agent was called since its last step began, including that call.
             Calls before its first step are added to the first step's.
         ledger: the privacy spent.
-        lines: the number of entries.
-        calls: the number of calls of the server program that they belong to.
-        releases: the number of releases.
+        calls: the number of calls of the server program.
         refused: whether a budget refused a release.
         releases_in: the number of releases by round; those before round 0 count as round 0's.
         replay: recorded entries that come next, oldest first.
@@ -37,18 +35,24 @@ class Position:
     steps: dict[AgentId, int]
     requests: Counter[AgentId] = field(default_factory=Counter)
     ledger: Ledger = field(default_factory=Ledger)
-    lines: int = 0
     calls: int = 0
-    releases: int = 0
     refused: bool = False
     releases_in: Counter[int] = field(default_factory=Counter)
     replay: deque[Entry] = field(default_factory=deque)
 
+    @property
+    def releases(self) -> int:
+        """The number of releases."""
+        return self.releases_in.total()
+
+    @property
+    def entries(self) -> int:
+        """The number of entries: one for each call and each release."""
+        return self.calls + self.releases
+
     def take(self, entry: Entry) -> None:
         """Count an entry."""
-        self.lines += 1
         if isinstance(entry, ReleaseEntry):
-            self.releases += 1
             self.releases_in[max(0, entry.t)] += 1
             self.refused |= entry.refused
             if entry.event is not None:
@@ -128,10 +132,10 @@ def find_position(
         RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
     """
     entries = list(read_journal(folder.journal)) if folder.journal.exists() else []
-    settled = checkpoint.lines if checkpoint else 0
+    settled = checkpoint.entries if checkpoint else 0
     if len(entries) < settled:
         raise RunFolderError(
-            f"{folder.journal}: expected at least {settled} lines, as state/checkpoint.npz says, "
+            f"{folder.journal}: expected at least {settled} entries, as state/checkpoint.npz says, "
             f"got {len(entries)}: its end is lost; to continue from what is left, remove "
             f"{folder.path / 'state' / 'checkpoint.npz'} and resume"
         )

@@ -13,7 +13,7 @@ from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Release, Replies
 from fedsim.record.entries import Entry, Failed
 from fedsim.record.lines import LineWriter
-from fedsim.record.observer import CallFinished, Event, Received, ReleaseMade, StepTaken
+from fedsim.record.observer import CallFinished, Event, ReleaseMade, StepTaken
 from fedsim.record.tally import Scores, Tally
 
 
@@ -90,9 +90,11 @@ class Recorder:
         """Record one event of the fleet."""
         if isinstance(event, StepTaken):
             self.tally.add(event.entry)
-            self.earlier += len(event.entry.observations) if event.replayed else 0
-            for failure in event.failed:
-                self._note_failure(event.entry.t, failure)
+            if event.replayed:
+                self.earlier += len(event.entry.observations)
+            else:
+                for failure in event.entry.failed:
+                    self._note_failure(event.entry.t, failure)
         elif isinstance(event, CallFinished):
             self.agent_cpu_seconds += event.agent_cpu_seconds
             told = {name: value for name, value in asdict(event).items() if value is not None}
@@ -100,7 +102,8 @@ class Recorder:
         elif isinstance(event, ReleaseMade):
             self.timings.append({"kind": "release", **asdict(event)})
         elif self.transcript is not None:
-            self.transcript.append(_received_line(event))
+            told = {"t": event.t, "call": event.call, **_plain(event.received)}
+            self.transcript.append({"kind": "received", **told})
 
     def note_history(self, entries: Iterable[Entry]) -> None:
         """Record what happened before this process took over the run."""
@@ -119,13 +122,8 @@ class Recorder:
         self.timings.append({"kind": "failed", "t": t, **told})
 
 
-def _received_line(event: Received) -> dict[str, Any]:
-    """Return what the server program received, as plain lists for the transcript."""
-    return {"kind": "received", "t": event.t, "call": event.call, **_plain(event.received)}
-
-
 def _plain(received: Replies | Release) -> dict[str, Any]:
+    """Return what the server program received, as plain lists for the transcript."""
     if isinstance(received, Release):
-        payload = received.payload
-        return {"release": None if payload is None else as_lists(payload)}
+        return {"release": as_lists(received.payload)}
     return {"replies": [[r.agent, r.status, as_lists(r.payload)] for r in received]}

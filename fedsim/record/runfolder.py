@@ -51,13 +51,13 @@ class Checkpoint:
 
     Attributes:
         rounds: rounds finished; 0 when only ``start`` has run.
-        lines: the number of journal entries at that time.
+        entries: the number of journal entries at that time.
         state: the server program's state.
         aggregators: its aggregators' states, by name.
     """
 
     rounds: int
-    lines: int
+    entries: int
     state: State
     aggregators: Mapping[str, State] = field(default_factory=dict)
 
@@ -136,7 +136,7 @@ class RunFolder:
             for name, state in states.items()
             for array, value in state.items()
         }
-        counts = np.array([checkpoint.rounds, checkpoint.lines])
+        counts = np.array([checkpoint.rounds, checkpoint.entries])
         names = np.array(list(checkpoint.aggregators), dtype=str)
         save_arrays(self._checkpoint, {"counts": counts, "aggregators": names, **arrays})
 
@@ -145,11 +145,11 @@ class RunFolder:
         if not self._checkpoint.exists():
             return None
         arrays = load_arrays(self._checkpoint)
-        rounds, lines, *_ = (int(count) for count in arrays["counts"])
+        rounds, entries, *_ = (int(count) for count in arrays["counts"])
         names = [str(name) for name in arrays.get("aggregators", ())]
         return Checkpoint(
             rounds,
-            lines,
+            entries,
             arrays_under("program/", arrays),
             {name: arrays_under(f"aggregator/{name}/", arrays) for name in names},
         )

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
-from fedsim.privacy.ledger import Ledger
-from fedsim.record.entries import ReleaseEntry
 from fedsim.record.evaluationlog import kept_evaluations
 from fedsim.record.journal import JournalReader, journal_run
 from fedsim.record.manifest import Facts
+from fedsim.record.position import Position
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
 from fedsim.record.tally import Tally
@@ -32,7 +31,7 @@ class Status:
         reason: why it failed or was interrupted, or None.
         direction: of the scenario; None if it never started.
         progress: according to its journal.
-        under_way: evaluations made since its last journal line.
+        under_way: evaluations made since its last journal entry.
         privacy: the privacy spent, by the configured accountant; None if nothing.
         seconds_left: estimated time for the remaining rounds, or None if unknown.
     """
@@ -91,8 +90,7 @@ class StatusReader:
     def __init__(self, run: SeedRun) -> None:
         self._run = run
         self._journal = JournalReader(run.folder.journal)
-        self._entries = 0
-        self._spent = Ledger()
+        self._position = Position({})
         self._tally: Tally | None = None
 
     def read(self) -> Status:
@@ -111,7 +109,7 @@ class StatusReader:
         facts, timings = Facts.of(folder), read_timings(folder.timings)
         tally = self._read_journal(facts)
         rate = timings.evaluations_per_second(tally.evaluations)
-        progress = Progress.of(tally, facts.rounds, self._spent, rate)
+        progress = Progress.of(tally, facts.rounds, self._position.ledger, rate)
         left = facts.rounds - max(0, tally.round)
         return Status(
             state=state,
@@ -126,25 +124,24 @@ class StatusReader:
     def _read_journal(self, facts: Facts) -> Tally:
         if self._tally is None:
             self._tally = facts.tally()
+            self._position = Position(dict.fromkeys(range(facts.agents), 0))
         if self._run.folder.journal.exists():
             for entry in self._journal.read():
-                self._entries += 1
                 self._tally.add(entry)
-                if isinstance(entry, ReleaseEntry) and entry.event is not None:
-                    self._spent = self._spent.charge(entry.event)
+                self._position.take(entry)
         return self._tally
 
     def _under_way(self, folder: RunFolder) -> int:
         """Return how many evaluations were made since the last entry."""
         run = journal_run(folder.journal) if folder.journal.exists() else ""
-        return len(kept_evaluations(folder.evaluations, run, self._entries) or ())
+        return len(kept_evaluations(folder.evaluations, run, self._position.entries) or ())
 
     def _privacy(self, facts: Facts) -> PrivacyLoss | None:
         """Return the privacy spent; None if nothing, or if it cannot be accounted for."""
-        accountant = make_accountant(facts.accountant)
-        if not self._spent.releases or unsupported(self._spent, accountant):
+        spent, accountant = self._position.ledger, make_accountant(facts.accountant)
+        if not spent.releases or unsupported(spent, accountant):
             return None
-        return privacy_loss(self._spent, facts.delta, accountant, facts.accounting)
+        return privacy_loss(spent, facts.delta, accountant, facts.accounting)
 
 
 def _state(run: SeedRun) -> str:

@@ -32,7 +32,7 @@ from fedsim.workload import Scenario
 
 
 class AgentGroup:
-    """Some of the agents of one run.
+    """Some of the agents of one run; in one process, also the fleet's transport to all of them.
 
     Args:
         spec: the run.
@@ -61,6 +61,7 @@ class AgentGroup:
         self._sign = 1.0 if scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._next_steps: dict[AgentId, int] = {}
+        # What preparing the next step took, in CPU seconds, and how it failed.
         self._ahead: dict[AgentId, tuple[float, BaseException | None]] = {}
 
     def rebuild(self, agents: Iterable[AgentId], history: Iterable[Recorded]) -> None:

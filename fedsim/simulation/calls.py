@@ -17,7 +17,7 @@ class Call:
 
     Attributes:
         t: the round.
-        settled: number of journal lines before the call: the history that agents must have.
+        settled: number of journal entries before the call: the history that agents must have.
         evaluate: whether the agents take a step, or only answer.
         message: the server's broadcast.
         then: the request to answer, or None.

@@ -31,7 +31,8 @@ class LocalEvaluator:
         scenario: makes the objectives.
         activity: set to what is being evaluated.
         stopped: checked before each evaluation; True makes :meth:`evaluate` raise ``Interrupted``.
-        node: the machine's name for errors; empty to leave it out.
+        node: the name of a Ray host's machine, for errors; empty in one process. Only a host
+            refuses objectives that declare resources: there they run as tasks.
         log: keeps evaluations until the journal has them, or None.
     """
 
@@ -116,15 +117,26 @@ class LocalEvaluator:
 
     def _objective(self, agent: AgentId) -> Objective:
         if agent not in self._objectives:
-            words = f"scenario {self._spec.scenario_name!r}"
-            with user_code(f"{words}: the objective of agent {agent} cannot be built"):
-                self._objectives[agent] = self._scenario.objective(agent)
-            if self._node and declared_resources(self._objectives[agent]) is not None:
+            objective = build_objective(self._spec, self._scenario, agent)
+            if self._node and declared_resources(objective) is not None:
                 raise RunError(
-                    f"{words}: the objective of agent {agent} declares resources, agent 0's does "
-                    "not; either all objectives of a run must declare resources, or none"
+                    f"scenario {self._spec.scenario_name!r}: the objective of agent {agent} "
+                    "declares resources, agent 0's does not; either all objectives of a run must "
+                    "declare resources, or none"
                 )
+            self._objectives[agent] = objective
         return self._objectives[agent]
+
+
+def build_objective(spec: RunSpec, scenario: Scenario, agent: AgentId) -> Objective:
+    """Return an agent's black box.
+
+    Raises:
+        UserCodeError: with the user's traceback, if the scenario raises.
+    """
+    words = f"scenario {spec.scenario_name!r}: the objective of agent {agent} cannot be built"
+    with user_code(words):
+        return scenario.objective(agent)
 
 
 def call_with_retries(

@@ -78,7 +78,7 @@ class RecordingFleet:
         recorded = self.position.next_recorded(StepEntry, t)
         if message is not None:
             message = Broadcast(frozen(message.payload, "the server's message"))
-        call = Call(t, self.position.lines, True, message, _frozen(then))
+        call = Call(t, self.position.entries, True, message, _frozen(then))
         made = None if recorded is None else recorded_by_agent(recorded, agents)
         tasks = [
             Task(
@@ -90,14 +90,14 @@ class RecordingFleet:
             for agent in agents
         ]
         answers = self._exchange(call, tasks)
-        failed = tuple(failure for a in answers for failure in a.failed)
         entry = recorded
         if entry is None:
             observations = tuple(record for a in answers for record in a.observations)
+            failed = tuple(failure for a in answers for failure in a.failed)
             entry = StepEntry(t, observations, failed, _others(chosen, agents))
             self.journal.append(entry.to_json())
         self.position.take(entry)
-        self.observer(StepTaken(entry, failed, recorded is not None))
+        self.observer(StepTaken(entry, replayed=recorded is not None))
         return self._received(t, chosen, tasks, answers, then, via)
 
     def ask(
@@ -122,7 +122,7 @@ class RecordingFleet:
             Task(agent, self._last_step(agent), self.position.request_number(agent, step=False))
             for agent in agents
         ]
-        call = Call(t, self.position.lines, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, _frozen(request))
         answers = self._exchange(call, tasks)
         if recorded is None:
             self.journal.append(entry.to_json())
@@ -157,7 +157,7 @@ class RecordingFleet:
             else Task(agent, self._last_step(agent), scope=scope)
             for agent in agents
         ]
-        call = Call(t, self.position.lines, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, _frozen(request))
         return _replies(chosen, self._exchange(call, tasks, request.kind))
 
     def _received(

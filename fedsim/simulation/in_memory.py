@@ -106,7 +106,7 @@ class _Agents:
         message = as_lists(call.message.payload) if call.message else None
         self.log.append((call.t, "message", message))
         for a in answers:
-            reply = None if a.payload is None or secret else as_lists(a.payload)
+            reply = None if secret else as_lists(a.payload)
             self.log.append((call.t, f"agent {a.agent}", a.observations, reply))
 
     def _rebuild(self, agents: Sequence[AgentId]) -> None:
@@ -193,5 +193,5 @@ def _copied(state: State, whose: str) -> State:
 
 def _plain(received: Replies | Release) -> Any:
     if isinstance(received, Release):
-        return None if received.payload is None else as_lists(received.payload)
+        return as_lists(received.payload)
     return [(reply.agent, reply.status) for reply in received]

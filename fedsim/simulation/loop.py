@@ -47,7 +47,8 @@ class Simulation:
 
     Attributes:
         spec: scenario, method, rounds and seed.
-        folder: the folder that it is kept in.
+        folder: the folder that it is kept in, absolute: a server actor has another working
+            directory, and an objective may change it.
         system_noise: privacy noise from the operating system instead of the seed.
         budget: refuses releases that would exceed it, or None.
         transcript: whether to record everything that the server program receives.
@@ -220,7 +221,7 @@ class _Loop:
             aggregators = {name: _state(one) for name, one in self.aggregators.items()}
             told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
         RunFolder(self.simulation.folder).save_checkpoint(
-            Checkpoint(rounds, self.fleet.position.lines, state, aggregators)
+            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
         )
         self.recorder.timings.append(
             {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": told}
@@ -240,5 +241,5 @@ def recorded_history(folder: RunFolder) -> list[Recorded]:
     checkpoint = folder.load_checkpoint()
     if checkpoint is None:
         return []
-    settled = itertools.islice(read_journal(folder.journal), checkpoint.lines)
+    settled = itertools.islice(read_journal(folder.journal), checkpoint.entries)
     return [record for _, record in observations(settled)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import closing
 
 from threadpoolctl import threadpool_limits
@@ -20,28 +19,13 @@ from fedsim.imports import user_stack
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
-from fedsim.simulation.calls import Activity, Answer, Call, Task, hung, where
+from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
 from fedsim.workload import Scenario
 
 GRACE_SECONDS = 5.0
 """How long a stopped run may take to finish its current evaluation."""
-
-
-class SerialTransport:
-    """Calls the agents of one group directly.
-
-    Args:
-        group: all agents.
-    """
-
-    def __init__(self, group: AgentGroup) -> None:
-        self._group = group
-
-    def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """See :class:`fedsim.simulation.fleet.Transport`."""
-        return self._group.handle(call, tasks)
 
 
 class _Worker(threading.Thread):
@@ -80,7 +64,7 @@ class _Worker(threading.Thread):
                         self.simulation,
                         self.scenario,
                         build_method(spec, self.scenario),  # shares nothing with the agents'
-                        SerialTransport(group),
+                        group,
                         notify=self.notify,
                         stopped=stopped,
                         agents_are_here=True,

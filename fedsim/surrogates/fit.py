@@ -101,23 +101,25 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
     """
     differences = squared_differences(inputs, ard)
 
-    def objective(theta: Array, best: float = 0.0) -> tuple[float, Array]:
-        value, gradient = negative_log_likelihood(theta, family, differences, residuals)
-        return value - best, gradient
+    def cost(theta: Array) -> tuple[float, Array]:
+        return negative_log_likelihood(theta, family, differences, residuals)
+
+    def cost_above_start(theta: Array) -> tuple[float, Array]:
+        value, gradient = cost(theta)
+        return value - lowest, gradient
 
     count = len(differences)
     starts = [
         np.log([scale] * count + [ratio])
         for scale, ratio in itertools.product(_START_LENGTH_SCALES, _START_NOISE_RATIOS)
     ]
-    values = [objective(theta)[0] for theta in starts]
-    best = min(values)
-    start = starts[values.index(best)]
+    costs = [cost(theta)[0] for theta in starts]
+    lowest = min(costs)
+    start = starts[costs.index(lowest)]
     bounds = [_LOG_LENGTH_SCALES] * count + [_LOG_NOISE_RATIOS]
-    # Relative to the start, or L-BFGS-B's tolerance would depend on the outputs' scale.
-    theta, _, _ = fmin_l_bfgs_b(
-        objective, start, args=(best,), bounds=bounds, factr=_FACTR, pgtol=_PGTOL
-    )
+    # L-BFGS-B's tolerance is relative to the cost, which depends on the outputs' scale; the cost
+    # above the start's does not.
+    theta, _, _ = fmin_l_bfgs_b(cost_above_start, start, bounds=bounds, factr=_FACTR, pgtol=_PGTOL)
     kernel, eta = _decode(theta, family)
     posterior = condition(kernel, eta, inputs, residuals)
     variance = float(residuals @ posterior.weights) / len(residuals)

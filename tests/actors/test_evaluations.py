@@ -224,11 +224,13 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
     pending = {"ref": _Evaluation(work, Proposal(np.zeros(1), ""))}
     now = time.monotonic()
-    evaluator._check_silence(now - 39.0, pending)  # 2 tries of 5 + 10 seconds, and a start
-    evaluator._check_silence(now - 41.0, {})
+    evaluator._pending = {}
+    evaluator._check_silence(now - 41.0)
+    evaluator._pending = pending
+    evaluator._check_silence(now - 39.0)  # 2 tries of 5 + 10 seconds, and a start
     words = r"none of 1 evaluation tasks .*within 40 s.*needs 2 CPUs, available: .* of 1 CPU"
     with pytest.raises(ResourceError, match=words):
-        evaluator._check_silence(now - 41.0, pending)
+        evaluator._check_silence(now - 41.0)
 
 
 @pytest.mark.parametrize(

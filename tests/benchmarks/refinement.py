@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import fmin_l_bfgs_b, fmin_tnc
 from threadpoolctl import threadpool_limits
 
-from fedsim.acquisition import Differentiable, best_apart, whole_cube
-from fedsim.refinement import NEWTON_DIMENSIONS, newton, quasi_newton
+from fedsim.acquisition import best_apart, whole_cube
+from fedsim.refinement import NEWTON_DIMENSIONS, Differentiable, newton, quasi_newton
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel
@@ -90,7 +90,7 @@ def by_truncated_newton(h: Hill) -> tuple[Array, Array]:
 
 
 def descent_on(h: Hill, scale: float) -> Callable[..., tuple[float, Array]]:
-    """Return what SciPy minimises: the function, turned over and divided by ``scale``."""
+    """Return what SciPy minimises: the negative function, divided by ``scale``."""
 
     def descent(u: Array) -> tuple[float, Array]:
         values, gradients = h.function.values_and_gradients(np.asarray(u)[None])

@@ -11,7 +11,6 @@ from scipy.optimize import fmin_l_bfgs_b, rosen, rosen_der
 from threadpoolctl import threadpool_limits
 
 from fedsim.acquisition import (
-    Differentiable,
     Piece,
     draw_candidates,
     maximize,
@@ -20,7 +19,7 @@ from fedsim.acquisition import (
     whole_cube,
 )
 from fedsim.errors import ConfigError
-from fedsim.refinement import climb, newton, quasi_newton
+from fedsim.refinement import Differentiable, climb, newton, quasi_newton
 from fedsim.space import Array, Box, Parameter, Space
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.rff import FeatureFunction, draw_features
@@ -219,7 +218,7 @@ def test_a_climb_ends_where_nothing_is_left_to_gain(dimension: int, family: Fami
 
 @pytest.mark.parametrize("dimension", [2, 3, 5, 10])
 def test_a_bent_valley_is_followed_to_its_end(dimension: int) -> None:
-    # Exact: Rosenbrock's function on [-2, 2]^D, turned over, from the usual far start.
+    # Exact: the negative of Rosenbrock's function on [-2, 2]^D, from the usual far start.
     class Valley:
         def values(self, U: Array) -> Array:
             return np.array([-rosen(u) for u in 4.0 * U - 2.0])

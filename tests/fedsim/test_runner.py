@@ -13,14 +13,14 @@ import pytest
 
 import fedsim
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
-from fedsim.jobs import Job, Quiet
+from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import locked
 from fedsim.results.status import StatusReader
 from tests.util.small import small
 
 
-class Heard(Quiet):
+class Heard(Listener):
     """A listener that records events, and stops the run where the test wants."""
 
     def __init__(self, stop_at: int | None = None) -> None:
@@ -141,7 +141,7 @@ def test_what_comes_before_round_0_counts_nowhere(
     name = user_module(HELPERS)
     seen: list[Progress] = []
 
-    class Watching(Quiet):
+    class Watching(Listener):
         def progress(self, job: Job, progress: Progress) -> None:
             seen.append(progress)
 

@@ -80,7 +80,7 @@ class TestRunFolder:
         folder.save_checkpoint(Checkpoint(2, 5, {"counts": np.arange(3.0)}, aggregators))
         found = folder.load_checkpoint()
         assert found is not None
-        assert (found.rounds, found.lines) == (2, 5)
+        assert (found.rounds, found.entries) == (2, 5)
         np.testing.assert_array_equal(found.state["counts"], [0, 1, 2])
         assert found.aggregators.keys() == aggregators.keys()
         assert found.aggregators["sum"]["counts"].tolist() == [0, 1]

@@ -400,7 +400,7 @@ class TestKeys:
         before = fleet.position
         again = position_after(bench.entries(), range(3))
         assert (again.steps, again.requests) == (before.steps, before.requests)
-        assert (again.lines, again.calls, again.releases) == (before.lines, before.calls, 0)
+        assert (again.entries, again.calls, again.releases) == (before.entries, before.calls, 0)
 
     def test_two_releases_of_a_round_draw_different_noise(self, bench: Bench) -> None:
         fleet = bench.fleet(total := Total(COST, COST))

@@ -58,7 +58,7 @@ def lines_at(checkpoint: bytes, tmp_path: Path) -> int:
     (folder.path / "state" / "checkpoint.npz").write_bytes(checkpoint)
     found = folder.load_checkpoint()
     assert found is not None
-    return found.lines
+    return found.entries
 
 
 def cuts(data: bytes) -> Iterator[int]:
