@@ -83,12 +83,13 @@ def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
         return method.planned_costs()
 
 
-def choose_backend(experiment: Experiment, checks: Checks) -> tuple[str, str]:
+def choose_backend(experiment: Experiment, checks: Checks, jobs: int) -> tuple[str, str]:
     """Return the backend to use and the plan in words.
 
     Args:
         experiment: what to run.
         checks: the result of :func:`check`.
+        jobs: how many seeds of all variants are still to be run.
 
     Raises:
         ResourceError: if the plan does not fit.
@@ -106,7 +107,6 @@ def choose_backend(experiment: Experiment, checks: Checks) -> tuple[str, str]:
         return backend, f"{agents} agents in this process, one after another"
     from fedsim.actors.launch import plan_for
 
-    jobs = sum(len(variant.seeds) for variant in variants.values())
     return backend, plan_for(agents, jobs, config, needs).describe()
 
 

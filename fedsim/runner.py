@@ -54,14 +54,15 @@ def run(
 
     experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
     checks = check(experiment)
-    backend, plan = choose_backend(experiment, checks)
+    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
+    backend, plan = choose_backend(experiment, checks, jobs)
     folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
     origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
     write_yaml(folder / "origin.yaml", origin)
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
-        jobs = make_jobs(experiment, folder, checks)
-        _execute(folder, jobs, backend, plan, experiment.config, checks, listener or Listener())
+        made = make_jobs(experiment, folder, checks)
+        _execute(folder, made, backend, plan, experiment.config, checks, listener or Listener())
     return load(folder)
 
 
@@ -88,10 +89,11 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     variants = expand_variants(config, origin["import_from"])
     experiment = Experiment(config, variants, origin["import_from"], origin["data_dir"])
     with locked(path, wait_seconds=1.0):
-        if all(_is_done(one) for _, _, one in _folders(experiment, path)):
+        unfinished = sum(not _is_done(one) for _, _, one in _folders(experiment, path))
+        if not unfinished:
             return load(path)
         checks = check(experiment)
-        backend, plan = choose_backend(experiment, checks)
+        backend, plan = choose_backend(experiment, checks, unfinished)
         jobs = [job for job in make_jobs(experiment, path, checks) if not _is_done(job.folder)]
         for job in jobs:
             check_journal(job.folder.journal, job.simulation.run)

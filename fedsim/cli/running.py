@@ -120,7 +120,8 @@ def _planned(experiment: Experiment) -> dict[str, Any]:
     from fedsim.results.tables import epsilons
 
     checks = check(experiment)
-    backend, plan = choose_backend(experiment, checks)
+    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
+    backend, plan = choose_backend(experiment, checks, jobs)
     return {
         "config": experiment.config.model_dump(mode="json"),
         "backend": backend,

@@ -51,13 +51,24 @@ class Position:
         return self.calls + self.releases
 
     def take(self, entry: Entry) -> None:
-        """Count an entry."""
+        """Count an entry.
+
+        Raises:
+            RunFolderError: if it names an agent that the run does not have.
+        """
         if isinstance(entry, ReleaseEntry):
             self.releases_in[max(0, entry.t)] += 1
             self.refused |= entry.refused
             if entry.event is not None:
                 self.ledger = self.ledger.charge(entry.event)
             return
+        agents = entry.participants if isinstance(entry, StepEntry) else set(entry.agents)
+        if not agents <= self.steps.keys():
+            raise RunFolderError(
+                f"journal: expected agents 0 to {len(self.steps) - 1} in round {entry.t}, got "
+                f"{sorted(agents - self.steps.keys())}; the journal belongs to another "
+                "configuration or version"
+            )
         self.calls += 1
         if isinstance(entry, AskEntry):
             self.requests.update(entry.agents)

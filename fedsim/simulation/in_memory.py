@@ -71,42 +71,44 @@ class _Agents:
         restart: whether to rebuild the agents before every call. Agents with secrets would then
             never have any, so they lose them one at a time, less and less often.
         log: the messages.
+        members: all agents.
     """
 
     make_group: Callable[[], AgentGroup]
     restart: bool
     log: list[Any]
+    members: Sequence[AgentId]
     history: list[Recorded] = field(default_factory=list)
     calls: int = 0
     losses: int = 0
 
     def __post_init__(self) -> None:
         self.group = self.make_group()
+        self.secret = any(_holds_secrets(self.group.program(agent)) for agent in self.members)
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
         asked = [task.agent for task in tasks]
-        secret = any(_holds_secrets(self.group.program(agent)) for agent in asked)
         self.calls += 1
-        if self.restart and not secret:
+        if self.restart and not self.secret:
             self.group = self.make_group()
             self._rebuild(asked)
-        elif self.restart and self.calls == 1 + self.losses * (self.losses + 1) // 2:
+        elif self.restart and asked and self.calls > self.losses * (self.losses + 1) // 2:
             self._rebuild([asked[self.losses % len(asked)]])
             self.losses += 1
         answers = self.group.handle(call, tasks)
         if not self.restart:
             self.group.prepare_next()
-        self._note(call, answers, secret)
+        self._note(call, answers)
         return answers
 
-    def _note(self, call: Call, answers: Sequence[Answer], secret: bool) -> None:
+    def _note(self, call: Call, answers: Sequence[Answer]) -> None:
         self.history += [record for a in answers for record in a.observations]
-        if secret and not call.evaluate:
+        if self.secret and not call.evaluate:
             return  # how often agents are asked depends on lost keys
         message = as_lists(call.message.payload) if call.message else None
         self.log.append((call.t, "message", message))
         for a in answers:
-            reply = None if secret else as_lists(a.payload)
+            reply = None if self.secret else as_lists(a.payload)
             self.log.append((call.t, f"agent {a.agent}", a.observations, reply))
 
     def _rebuild(self, agents: Sequence[AgentId]) -> None:
@@ -153,7 +155,7 @@ def run_in_memory(
     position = Position(dict.fromkeys(members, 0))
     server = make().server()
     fleet = RecordingFleet(
-        _Agents(make_group, restart, log),
+        _Agents(make_group, restart, log, members),
         members,
         context.seed,
         position,

@@ -176,6 +176,13 @@ def test_what_no_accountant_knows_is_not_hidden(stopped: Path) -> None:
     assert record["epsilon"] == {"releases": 4, "not_accounted": "later, subsampled-gaussian"}
 
 
+def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
+    with (stopped / "journal.jsonl").open("a") as file:
+        file.write('{"kind":"step","t":3,"observations":[[7,0,0,[0.5],1.0,null,"own"]]}\n')
+    with pytest.raises(RunFolderError, match=r"expected agents 0 to 2 in round 3, got \[7\]"):
+        only()
+
+
 def test_a_finished_run_without_its_outcome_is_damaged(stopped: Path) -> None:
     (stopped / "manifest.json").write_text('{"status": "done"}')
     with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: .* outcome is missing"):
