@@ -127,8 +127,8 @@ class StatusReader:
             self._position = Position(dict.fromkeys(range(facts.agents), 0))
         if self._run.folder.journal.exists():
             for entry in self._journal.read():
-                self._tally.add(entry)
                 self._position.take(entry)
+                self._tally.add(entry)
         return self._tally
 
     def _under_way(self, folder: RunFolder) -> int:
