@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TypeGuard, TypeVar
 
-from fedsim.errors import ConfigError, FedsimError, UserCodeError, nearest
+from fedsim.errors import ConfigError, FedsimError, RunError, UserCodeError, nearest
 
 Ability = TypeVar("Ability")
 
@@ -115,3 +115,21 @@ def offers(thing: object, ability: type[Ability]) -> TypeGuard[Ability]:
                 raise
             return False
     return True
+
+
+def expect(valid: bool, what: str, expected: str, got: object) -> None:
+    """Check what a user's program returned or passed.
+
+    Args:
+        valid: whether it is right.
+        what: its name, e.g. ``agent 0: its reply``.
+        expected: what would be right.
+        got: what it is.
+
+    Raises:
+        RunError: if it is not valid.
+    """
+    if not valid:
+        text = repr(got)
+        text = text if len(text) <= 80 else f"{text[:77]}..."
+        raise RunError(f"{what}: expected {expected}, got {text}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fedsim.errors import RunError
+from fedsim.imports import expect
 from fedsim.protocol import Payload
 
 
@@ -18,8 +20,9 @@ def frozen(payload: Payload, whose: str) -> Payload:
         whose: its name in errors.
 
     Raises:
-        RunError: if a value is not an array of numbers.
+        RunError: if it is no mapping, or a value is not an array of numbers.
     """
+    expect(isinstance(payload, Mapping), whose, "named arrays", payload)
     copies = {}
     for name, value in payload.items():
         copy = np.array(value)

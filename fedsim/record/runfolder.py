@@ -144,9 +144,15 @@ class RunFolder:
         """Return the checkpoint, or None if there is none yet."""
         if not self._checkpoint.exists():
             return None
-        arrays = load_arrays(self._checkpoint)
-        rounds, entries, *_ = (int(count) for count in arrays["counts"])
-        names = [str(name) for name in arrays.get("aggregators", ())]
+        try:
+            arrays = load_arrays(self._checkpoint)
+            rounds, entries, *_ = (int(count) for count in arrays["counts"])
+            names = [str(name) for name in arrays.get("aggregators", ())]
+        except (RunFolderError, KeyError, ValueError, TypeError) as error:
+            raise RunFolderError(
+                f"{self._checkpoint}: damaged ({error}); remove it and resume: the journal holds "
+                "everything that is needed"
+            ) from error
         return Checkpoint(
             rounds,
             entries,

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, LostKeysError, RunError
-from fedsim.imports import offers, user_code
+from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, AgentProgram, Method, Observation, PreparingAgent, Proposal
 from fedsim.record.entries import Recorded
@@ -86,8 +86,12 @@ class AgentGroup:
             UserCodeError: with the user's traceback, if the method raises.
         """
         if agent not in self._programs:
-            with user_code(f"{self._method_words}: agent {agent} cannot be built"):
-                self._programs[agent] = self._method.agent(agent)
+            words = f"{self._method_words}: agent {agent} cannot be built"
+            with user_code(words):
+                program = self._method.agent(agent)
+                members = "an object with propose, observe and reply"
+                expect(offers(program, AgentProgram), f"{words}: agent()", members, program)
+                self._programs[agent] = program
         return self._programs[agent]
 
     def propose(self, call: Call, tasks: Sequence[Task]) -> list[Proposed]:
@@ -143,8 +147,7 @@ class AgentGroup:
             if failure is not None:
                 raise failure
             keys = Keys(self._spec.seed, task.agent, task.step)
-            proposals = program.propose(task.step, call.message, keys)
-        points = tuple(self._points(proposals, doing))
+            points = self._points(program.propose(task.step, call.message, keys), doing)
         return Proposed(task.agent, task.step, points, seconds + time.thread_time() - start)
 
     def _settle(self, call: Call, task: Task) -> Answer:
@@ -173,24 +176,32 @@ class AgentGroup:
             ]
         )
 
-    def _points(self, proposals: Sequence[Proposal], doing: str) -> list[Proposal]:
+    def _points(self, proposals: Iterable[Proposal], doing: str) -> tuple[Proposal, ...]:
         """Return checked proposals, moved to the space's grid levels and whole numbers.
 
         Raises:
             RunError: if there are none, or one has the wrong shape or a non-finite coordinate.
         """
-        dimension = self._scenario.space.dimension
+        space, what = self._scenario.space, f"{doing}: propose()"
+        expect(isinstance(proposals, Iterable), what, "a list of Proposal", proposals)
         checked = []
         for proposal in proposals:
+            expect(isinstance(proposal, Proposal), what, "a list of Proposal", proposal)
+            expect(isinstance(proposal.source, str), what, "a text as source", proposal.source)
             u = np.asarray(proposal.u)
-            if u.shape != (dimension,) or u.dtype.kind not in "fiu" or not np.isfinite(u).all():
+            if (
+                u.shape != (space.dimension,)
+                or u.dtype.kind not in "fiu"
+                or not np.isfinite(u).all()
+            ):
                 raise RunError(
-                    f"{doing}: expected proposals of {dimension} finite unit coordinates, got {u}"
+                    f"{doing}: expected proposals of {space.dimension} finite unit coordinates, "
+                    f"got {u}"
                 )
-            checked.append(Proposal(self._scenario.space.snap(u), proposal.source))
+            checked.append(Proposal(space.snap(u), proposal.source))
         if not checked:
             raise RunError(f"{doing}: expected at least one proposal, got none")
-        return checked
+        return tuple(checked)
 
     def _doing(self, task: Task, call: Call) -> str:
         return f"{self._method_words}: agent {task.agent} failed in round {call.t}"

@@ -9,13 +9,15 @@ as the first run.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from numbers import Integral
 from typing import Protocol
 
 from fedsim.config.spec import Availability
 from fedsim.errors import RunError, RunFolderError
+from fedsim.imports import expect
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
 from fedsim.record.entries import AskEntry, StepEntry
@@ -74,7 +76,8 @@ class RecordingFleet:
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.step`."""
         self._check_aggregator(via)
-        chosen, agents = self._taking_part(t, to)
+        expect(message is None or isinstance(message, Broadcast), "message", "a Broadcast", message)
+        t, chosen, agents = self._taking_part(t, to)
         recorded = self.position.next_recorded(StepEntry, t)
         if message is not None:
             message = Broadcast(frozen(message.payload, "the server's message"))
@@ -110,7 +113,8 @@ class RecordingFleet:
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
         self._check_aggregator(via)
-        chosen, agents = self._taking_part(t, to)
+        expect(isinstance(request, Request), "request", "a Request", request)
+        t, chosen, agents = self._taking_part(t, to)
         recorded = self.position.next_recorded(AskEntry, t)
         entry = AskEntry(t, request.kind, agents, _others(chosen, agents))
         if recorded not in (None, entry):
@@ -148,7 +152,8 @@ class RecordingFleet:
             to: the agents to ask; None for all.
             number: how often this kind was asked before.
         """
-        chosen, agents = self._taking_part(t, to)
+        expect(isinstance(request, Request), "request", "a Request", request)
+        t, chosen, agents = self._taking_part(t, to)
         again = first is not None and (request.kind, number) == (first.kind, 0)
         scope = f"release {self.position.releases}: {request.kind} {number}: "
         tasks = [
@@ -205,22 +210,25 @@ class RecordingFleet:
 
     def _taking_part(
         self, t: int, to: Sequence[AgentId] | None
-    ) -> tuple[tuple[AgentId, ...], tuple[AgentId, ...]]:
-        """Return the agents chosen for a call, and those of them that are present.
+    ) -> tuple[int, tuple[AgentId, ...], tuple[AgentId, ...]]:
+        """Return the round, the agents chosen for a call, and those of them that are present.
 
         Raises:
             RunError: if the round or an agent is not the run's.
         """
+        expect(_is_whole(t), "t", "the round, a whole number", t)
         if self.round is not None and max(t, -1) != self.round:
             expected = f"round {self.round}" if self.round >= 0 else "a round below 0"
             raise RunError(f"t: expected {expected}, got {t}")
-        chosen = self.members if to is None else tuple(sorted(set(to)))
+        whole = to is None or (isinstance(to, Iterable) and all(map(_is_whole, to)))
+        expect(whole, "to", "a list of agents, or None", to)
+        chosen = self.members if to is None else tuple(sorted(set(map(int, to))))
         unknown = set(chosen) - self.position.steps.keys()
         if unknown:
             raise RunError(
                 f"to: expected agents 0 to {len(self.members) - 1}, got {sorted(unknown)}"
             )
-        return chosen, present(self.seed, t, chosen, self.availability)
+        return int(t), chosen, present(self.seed, t, chosen, self.availability)
 
     def _last_step(self, agent: AgentId) -> int:
         return max(0, self.position.steps[agent] - 1)
@@ -256,4 +264,9 @@ def _others(chosen: Sequence[AgentId], agents: Sequence[AgentId]) -> tuple[Agent
 def _frozen(request: Request | None) -> Request | None:
     if request is None:
         return None
+    expect(isinstance(request, Request), "then", "a Request", request)
     return Request(request.kind, frozen(request.payload, f"the request {request.kind!r}"))
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)

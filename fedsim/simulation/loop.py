@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
-import numpy as np
-
 from fedsim.config.spec import RunSpec
-from fedsim.errors import Interrupted, RunError
-from fedsim.imports import offers, user_code
+from fedsim.errors import Interrupted
+from fedsim.imports import expect, offers, user_code
+from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
     AggregatingServer,
@@ -100,6 +100,8 @@ def simulate(
     spec, folder = simulation.spec, RunFolder(simulation.folder)
     with user_code(f"method {spec.method_name!r}: the server cannot be built"):
         program = method.server()
+        members = "an object with start, round, state and restore"
+        expect(offers(program, ServerProgram), "server()", members, program)
         aggregators = aggregators_of(program)
     checkpoint = folder.load_checkpoint()
     position, history = find_position(folder, checkpoint, scenario.agents)
@@ -138,17 +140,18 @@ def aggregators_of(program: ServerProgram) -> Mapping[str, Aggregator]:
     """Return the aggregators that a server program uses, by name.
 
     Raises:
-        RunError: if a name is not made of letters, digits and underscores.
+        RunError: if they are not aggregators by names of letters, digits and underscores.
     """
     if not offers(program, AggregatingServer):
         return {}
-    found = dict(program.aggregators)
-    for name in found:
-        if not name.isidentifier():
-            raise RunError(
-                f"aggregators: expected names of letters, digits and underscores, got {name!r}"
-            )
-    return found
+    found: object = program.aggregators
+    expect(isinstance(found, Mapping), "aggregators", "aggregators by name", found)
+    for name, aggregator in program.aggregators.items():
+        good = isinstance(name, str) and name.isidentifier()
+        expect(good, "aggregators", "names of letters, digits and underscores", name)
+        members = "an object with cost, aggregate, state and restore"
+        expect(offers(aggregator, Aggregator), f"aggregators: {name}", members, aggregator)
+    return dict(program.aggregators)
 
 
 class _Stopwatch:
@@ -217,14 +220,16 @@ class _Loop:
     def _finish(self, rounds: int, info: RoundInfo | None) -> None:
         """Write the checkpoint and the timings of a round."""
         with user_code(f"{self._words} to return its state"):
-            state = _state(self.program)
-            aggregators = {name: _state(one) for name, one in self.aggregators.items()}
-            told = {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
+            state = _state(self.program, "the server's state()")
+            aggregators = {
+                name: _state(one, f"the state() of aggregator {name}")
+                for name, one in self.aggregators.items()
+            }
         RunFolder(self.simulation.folder).save_checkpoint(
             Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
         )
         self.recorder.timings.append(
-            {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": told}
+            {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": _numbers(info)}
         )
 
     @property
@@ -232,8 +237,20 @@ class _Loop:
         return f"method {self.simulation.spec.method_name!r}: the server failed"
 
 
-def _state(program: Stateful) -> State:
-    return {name: np.asarray(array) for name, array in program.state().items()}
+def _state(program: Stateful, whose: str) -> State:
+    return frozen(program.state(), whose)
+
+
+def _numbers(info: RoundInfo | None) -> dict[str, float | None]:
+    """Return a round's diagnostics for the record; what is not finite is None.
+
+    Raises:
+        RunError: if they are not named numbers.
+    """
+    given: object = {} if info is None else info
+    known = isinstance(given, Mapping) and all(isinstance(x, Real) for x in given.values())
+    expect(known, "the server's round()", "named numbers, or None", given)
+    return {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
 
 
 def recorded_history(folder: RunFolder) -> list[Recorded]:

@@ -10,15 +10,16 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
 
 from fedsim.errors import RunError, RunFolderError
 from fedsim.files import arrays_under, load_arrays, save_arrays
-from fedsim.imports import offers
+from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
@@ -254,7 +255,8 @@ class Releases:
 
 
 def _checked_cost(via: Aggregator, t: int) -> Cost:
-    cost: object = via.cost(t)
+    with user_code(f"aggregator {type(via).__name__} failed in round {t}"):
+        cost: object = via.cost(t)
     if isinstance(cost, Uncharged) or offers(cost, PrivacyEvent):
         return cost
     raise RunError(
@@ -276,15 +278,20 @@ def _aggregate(
     Raises:
         RunError: if the release has another cost.
     """
-    release = via.aggregate(t, replies, fleet, rng)
+    words = f"aggregator {type(via).__name__}"
+    with user_code(f"{words} failed in round {t}"):
+        release = via.aggregate(t, replies, fleet, rng)
+    expect(isinstance(release, Release), f"{words}: aggregate()", "a Release", release)
     if release.cost != cost:
         raise RunError(
             f"aggregator {type(via).__name__}: a release in round {t} cost {release.cost}, "
             f"expected the announced {cost}; both must be equal for any data"
         )
-    payload = release.payload
+    numbers = release.experimenter
+    known = isinstance(numbers, Mapping) and all(isinstance(x, Real) for x in numbers.values())
+    expect(known, f"{words}: experimenter", "named numbers", numbers)
     return Release(
-        None if payload is None else frozen(payload, f"aggregator {type(via).__name__}"),
+        None if release.payload is None else frozen(release.payload, words),
         release.cost,
-        {n: float(x) for n, x in release.experimenter.items() if math.isfinite(x)},
+        {n: float(x) for n, x in numbers.items() if math.isfinite(x)},
     )

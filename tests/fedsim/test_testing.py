@@ -136,6 +136,52 @@ class Spoilt:
         return Server(self.spoil)
 
 
+class Wrong:
+    """A method one of whose values is wrong: it is agents, server and aggregator in one."""
+
+    def __init__(self, where: str, value: Any) -> None:
+        self.where, self.value = where, value
+
+    def given(self, where: str, otherwise: Any) -> Any:
+        return self.value if where == self.where else otherwise
+
+    def agent(self, agent: int) -> Any:
+        return self.given("agent", self)
+
+    def server(self) -> Any:
+        return self
+
+    def propose(self, step: int, message: Any, rng: Any) -> Any:
+        return self.given("propose", [Proposal(np.full(2, 0.5), "own")])
+
+    def observe(self, observations: Any) -> None: ...
+
+    def reply(self, request: Request, rng: Any) -> Any:
+        return self.given("reply", {"y": np.zeros(1)})
+
+    def start(self, fleet: Any) -> None: ...
+
+    def round(self, t: int, fleet: Any) -> Any:
+        message = self.given("step", Broadcast({"w": np.zeros(1)}))
+        then, to = self.given("then", Request("y")), self.given("to", None)
+        fleet.step(self.given("t", t), message, to=to, then=then, via=self)
+
+    @property
+    def aggregators(self) -> Any:
+        return self.given("aggregators", {"one": self})
+
+    def cost(self, t: int) -> Any:
+        return Uncharged.NOT_PRIVATE
+
+    def aggregate(self, t: int, replies: Any, fleet: Any, rng: Any) -> Any:
+        return self.given("aggregate", Release({"v": np.zeros(1)}))
+
+    def state(self) -> Any:
+        return self.given("state", {})
+
+    def restore(self, state: Any) -> None: ...
+
+
 class TestMethods:
     @pytest.mark.parametrize(
         "factory",
@@ -167,6 +213,43 @@ class TestMethods:
     def test_broken_methods(self, spoil: str, message: str) -> None:
         with pytest.raises(ConformanceError, match=message):
             check_method(lambda context: Spoilt(spoil))
+
+    @pytest.mark.parametrize(
+        ("where", "value", "message"),
+        [
+            (
+                "agent",
+                None,
+                "agent\\(\\): expected an object with propose, .* got None",
+            ),
+            (
+                "propose",
+                None,
+                "agent 0 failed in round 0: propose\\(\\): expected a list of",
+            ),
+            ("propose", "text", "propose\\(\\): expected a list of Proposal, got 't'"),
+            ("propose", [Proposal(np.zeros(2), None)], "expected a text as source, got None"),  # type: ignore[arg-type]
+            ("reply", [1.0], "agent 0 failed in round 0: its reply: expected named arrays"),
+            ("step", {"w": 1}, "message: expected a Broadcast, got {'w': 1}"),
+            ("then", "y", "then: expected a Request, got 'y'"),
+            ("to", 1, "to: expected a list of agents, or None, got 1"),
+            ("to", [0.5], "to: expected a list of agents, or None"),
+            ("t", 0.5, "t: expected the round, a whole number, got 0.5"),
+            ("t", 7, "t: expected round 0, got 7"),
+            ("aggregate", None, "aggregator Wrong: aggregate\\(\\): expected a Release, got None"),
+            ("aggregate", Release([1.0]), "aggregator Wrong: expected named arrays"),  # type: ignore[arg-type]
+            ("aggregate", Release({}, experimenter={"x": "text"}), "experimenter: expected named"),  # type: ignore[dict-item]
+            ("aggregators", [1], "aggregators: expected aggregators by name, got \\[1\\]"),
+            ("aggregators", {1: None}, "aggregators: expected names of letters"),
+            ("aggregators", {"a": None}, "aggregators: a: expected an object with cost"),
+            ("state", None, "the server's state in round 0: expected named arrays, got None"),
+        ],
+    )
+    def test_wrong_values_of_users_programs_are_named(
+        self, where: str, value: Any, message: str
+    ) -> None:
+        with pytest.raises(ConformanceError, match=message):
+            check_method(lambda context: Wrong(where, value))
 
     def test_what_is_no_method(self) -> None:
         with pytest.raises(ConformanceError, match="is not a method: it has no agent"):

@@ -206,6 +206,10 @@ SERVER = """
     class Mine:
         def agent(self, agent): {agent}
         def server(self): {server}
+    class Agent:
+        def propose(self, step, message, rng): pass
+        def observe(self, observations): pass
+        def reply(self, request, rng): pass
     class Server:
         def start(self, fleet): {start}
         def round(self, t, fleet): {round}
@@ -230,7 +234,12 @@ SERVER = """
 def test_users_programs_that_raise_show_their_own_traceback(
     user_module: Callable[[str], str], here: Path, change: dict[str, str], message: str
 ) -> None:
-    parts = {"agent": "pass", "server": "return Server()", "start": "pass", "round": "pass"}
+    parts = {
+        "agent": "return Agent()",
+        "server": "return Server()",
+        "start": "pass",
+        "round": "pass",
+    }
     parts |= {"state": "{}", "aggregators": "{}", **change}
     name = user_module(SERVER.format(**parts))
     raw = small()
