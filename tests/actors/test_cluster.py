@@ -38,7 +38,8 @@ for agents_per_actor in json.loads(sys.argv[2]):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("spreads", [[9], pytest.param([1, 9], marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("spreads", [[9], [1, 9]])
 def test_runs_in_one_process_leave_no_trace(tmp_path: Path, spreads: list[int]) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     (tmp_path / "home").mkdir()
@@ -66,6 +67,7 @@ class TestExistingClusters:
         assert ray.get_runtime_context().gcs_address == ray_cluster
         assert ray.get(ref) == "the caller's"
 
+    @pytest.mark.slow
     def test_an_address_is_joined_and_left(
         self, ray_cluster: str, one_host: dict[str, Any], tmp_path: Path
     ) -> None:

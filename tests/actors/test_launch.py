@@ -89,12 +89,13 @@ class TestFailures:
 
 
 @pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "to_group"),
     [
         (signal.SIGINT, True),
-        pytest.param(signal.SIGINT, False, marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, False, marks=pytest.mark.slow),
+        (signal.SIGINT, False),
+        (signal.SIGTERM, False),
     ],
     ids=["ctrl-c", "sigint", "sigterm"],
 )
