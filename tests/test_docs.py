@@ -5,8 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,9 +66,17 @@ def smaller(command: str) -> str:
     return command + "".join(options for part, options in SMALLER.items() if part in command)
 
 
+def cases() -> Iterator[Any]:
+    """Yield all pages, smaller and as shown; slow is what takes long."""
+    for page in PAGES:
+        for size in ("smaller", "as-shown"):
+            slow = size == "as-shown" or page.name == "reproduction.md"
+            marks = [pytest.mark.slow] if slow else []
+            yield pytest.param(page, size, id=f"{size}-{page.name}", marks=marks)
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-@pytest.mark.parametrize("size", ["smaller", pytest.param("as-shown", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("page", "size"), cases())
 def test_commands_run(page: Path, readers_folder: Path, size: str) -> None:
     shown = commands(page)
     for command in shown:

@@ -168,8 +168,14 @@ def test_drivers_are_killed(config: dict[str, Any], expected: Journals, tmp_path
 
 
 @pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.parametrize(("method", "per_round"), [("dp-fts-de", 1), ("masked", 2)])
-@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("method", "per_round", "seeds"),
+    [
+        pytest.param("masked", 2, FEW, id="masked-one-seed"),
+        pytest.param("masked", 2, MANY, id="masked-ten-seeds", marks=pytest.mark.slow),
+        pytest.param("dp-fts-de", 1, MANY, id="dp-fts-de-ten-seeds", marks=pytest.mark.slow),
+    ],
+)
 def test_noise_of_the_operating_system_is_drawn_once(
     config: dict[str, Any], tmp_path: Path, seeds: list[int], per_round: int
 ) -> None:

@@ -76,7 +76,8 @@ class TestFailures:
             fedsim.run(config, out=tmp_path / "run")
         assert raised.value.exit_code == 3
 
-    @pytest.mark.parametrize("trouble", ["hang", pytest.param("exit", marks=pytest.mark.slow)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("trouble", ["hang", "exit"])
     def test_trouble_that_happens_once_changes_nothing(
         self, bowl: dict[str, Any], tmp_path: Path, trouble: str
     ) -> None:
