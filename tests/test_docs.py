@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -66,13 +65,15 @@ def smaller(command: str) -> str:
     return command + "".join(options for part, options in SMALLER.items() if part in command)
 
 
-def cases() -> Iterator[Any]:
-    """Yield all pages, smaller and as shown; slow is what takes long."""
+def cases() -> list[Any]:
+    """Return all pages, smaller and as shown; slow is what takes long."""
+    found = []
     for page in PAGES:
         for size in ("smaller", "as-shown"):
             slow = size == "as-shown" or page.name == "reproduction.md"
             marks = [pytest.mark.slow] if slow else []
-            yield pytest.param(page, size, id=f"{size}-{page.name}", marks=marks)
+            found.append(pytest.param(page, size, id=f"{size}-{page.name}", marks=marks))
+    return found
 
 
 @pytest.mark.heavy
