@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedsim.cli.consoles import make_console
+from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.running import JsonOption
 from fedsim.errors import ConfigError, nearest
 
@@ -46,8 +45,7 @@ def compare(
         own = {"mean": mean, "mean_error": standard_error(column.to_numpy())}
         found.append({"variant": variant, **own, **asdict(gain)})
     if as_json:
-        text = json.dumps({"rounds": [first, last], "baseline": against, "variants": found})
-        print(text.replace("NaN", "null"))
+        print_json({"rounds": [first, last], "baseline": against, "variants": found})
         return
     metric = run.runs[0].summary()["metric"]
     make_console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))

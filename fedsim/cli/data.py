@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedsim.cli.consoles import make_console
+from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.running import JsonOption
 from fedsim.data.catalogue import DATA_SETS, DataFile, DataSet
 from fedsim.data.datasets import (
@@ -57,7 +56,7 @@ def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
     folder = data_folder(existing_folder(data))
     sets = [_record(data_set, folder) for data_set in DATA_SETS.values()]
     if as_json:
-        print(json.dumps({"folder": str(folder), "data_sets": sets}))
+        print_json({"folder": str(folder), "data_sets": sets})
         return
     console = make_console()
     console.print(_table(folder, sets))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from fedsim.cli.consoles import make_console
+from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.running import JsonOption
 from fedsim.errors import ConfigError, nearest, require
 from fedsim.privacy.accountants import (
@@ -59,7 +58,7 @@ def subsampled_command(
         "pld": loss("pld", STRICT_DELTA),
     }
     if as_json:
-        print(json.dumps(_losses_record(delta, losses, small)))
+        print_json(_losses_record(delta, losses, small))
     else:
         make_console().print(_losses_table(delta, losses, small))
         make_console().print(_meaning())
@@ -99,7 +98,7 @@ def calibrate_command(
         rounds=rounds,
     )
     if as_json:
-        print(json.dumps(_calibration_record(result)))
+        print_json(_calibration_record(result))
     else:
         option = "--" + result.found.replace("_", "-")
         make_console().print(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsim.cli.consoles import make_console
-from fedsim.cli.display import LiveDisplay, closing_table, privacy_sentence
+from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.display import LiveDisplay
+from fedsim.cli.summary import closing_table, privacy_sentence
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
 from fedsim.files import format_yaml
@@ -70,7 +71,7 @@ def run(
         else:
             _dry_run(experiment)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
 
 
 def resume(
@@ -83,7 +84,7 @@ def resume(
             finished = resume_run(folder, listener=display)
         result = _close(finished, console)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
 
 
 def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:

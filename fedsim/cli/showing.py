@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fedsim.cli.consoles import make_console
-from fedsim.cli.display import closing_table, duration, privacy_sentence, progress_note
+from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.display import duration, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
+from fedsim.cli.summary import closing_table, privacy_sentence
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.model import read_config, ready_names, ready_text
@@ -35,7 +36,7 @@ def list_names(as_json: JsonOption = False) -> None:
         "methods": {name: entry.summary for name, entry in METHODS.items()},
     }
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
         return
     for kind, names in found.items():
         table = Table(title=kind, title_justify="left", show_header=False, box=None)
@@ -58,7 +59,7 @@ def show(
         found = {one: StatusReader(one).read() for one, s in pairs if s["status"] != "done"}
     if as_json:
         records = [{**s, **found[one].record()} if one in found else s for one, s in pairs]
-        print(json.dumps({"folder": str(run.folder), "runs": records}))
+        print_json({"folder": str(run.folder), "runs": records})
         return
     console = make_console()
     if len(found) < len(pairs):
@@ -133,7 +134,10 @@ def evaluate(
         raise ConfigError(f"--noiseless: {scenario} does not return noiseless values")
     value = found.noiseless if noiseless else found.y
     record = {"value": value, "point": named, "agent": agent}
-    print(json.dumps(record) if as_json else f"{value!r} at {named}")
+    if as_json:
+        print_json(record)
+    else:
+        print(f"{value!r} at {named}")
 
 
 def _point(text: str) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedsim.cli.display import LiveDisplay, closing_table, duration, progress_note
+from fedsim.cli.display import LiveDisplay, duration, progress_note
+from fedsim.cli.summary import closing_table
 from fedsim.config.model import Config, PrivacyConfig
 from fedsim.config.spec import RunSpec
 from fedsim.jobs import Job

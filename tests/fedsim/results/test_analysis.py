@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.cli.display import closing_table
+from fedsim.cli.summary import closing_table
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
