@@ -1,30 +1,27 @@
 """The composition root: from a configuration to a finished run folder.
 
-In ``fedsim``, only this module and :mod:`fedsim.preflight` import the engine (``fedsim.actors``),
-and only for runs on Ray.
+In ``fedsim``, only :mod:`fedsim.preflight` and :mod:`fedsim.execution` import the engine
+(``fedsim.actors``), and only for runs on Ray.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.config.experiment import Experiment, prepare
-from fedsim.config.model import Config, PrivacyConfig, delta_of, parse_config
+from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
-from fedsim.errors import Interrupted, RunFolderError, UserCodeError
-from fedsim.files import read_yaml, slugify, write_atomically, write_yaml
-from fedsim.jobs import Job, Keeper, Listener
-from fedsim.preflight import Checks, check, choose_backend, most_agents
+from fedsim.errors import RunFolderError
+from fedsim.execution import execute
+from fedsim.files import read_yaml, slugify, write_yaml
+from fedsim.jobs import Job, Listener
+from fedsim.preflight import Checks, check, choose_backend
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.runfolder import RunFolder, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
-from fedsim.simulation.serial import run_serial
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
     from fedsim.results.analysis import Run
@@ -62,7 +59,7 @@ def run(
     write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
-        _execute(folder, made, backend, plan, experiment.config, checks, listener or Listener())
+        execute(folder, made, backend, plan, experiment.config, checks, listener or Listener())
     return load(folder)
 
 
@@ -97,7 +94,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
         jobs = [job for job in make_jobs(experiment, path, checks) if not _is_done(job.folder)]
         for job in jobs:
             check_journal(job.folder.journal, job.simulation.run)
-        _execute(path, jobs, backend, plan, experiment.config, checks, listener or Listener())
+        execute(path, jobs, backend, plan, experiment.config, checks, listener or Listener())
     return load(path)
 
 
@@ -144,48 +141,3 @@ def _budget(privacy: PrivacyConfig, delta: float) -> Budget | None:
 
     accountant = make_accountant(privacy.accountant)
     return Budget(privacy.budget, delta, accountant, privacy.accounting)
-
-
-def _execute(
-    folder: Path,
-    jobs: Sequence[Job],
-    backend: str,
-    plan: str,
-    config: Config,
-    checks: Checks,
-    listener: Listener,
-) -> None:
-    _make_folders(folder, jobs)
-    keeper = Keeper(listener, backend)
-    try:
-        keeper.planned(folder, jobs, plan)
-        if backend == "serial":
-            for job in jobs:
-                keeper.started(job)
-                notify, scenario = partial(keeper.progress, job), keeper.scenario(job)
-                with chdir(Path.cwd()):  # an objective may change it
-                    run_serial(job.simulation, scenario, config.deadlines.evaluation, notify)
-                keeper.finished(job)
-        else:
-            from fedsim.actors.launch import run_on_ray
-
-            run_on_ray(jobs, config, most_agents(checks), keeper)
-    except (KeyboardInterrupt, Interrupted) as error:
-        why = str(error) or "stopped by Ctrl-C"
-        keeper.stopped("interrupted", why)
-        again = f"continue with: fedsim resume {shlex.quote(str(folder))}"
-        raise Interrupted(f"{why}; {again}") from None
-    except BaseException as error:
-        traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
-        keeper.stopped("failed", str(error) or type(error).__name__, traceback)
-        raise
-
-
-def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
-    """Create every job's folder, unless it already exists."""
-    for job in jobs:
-        if not (job.folder.path / "config.yaml").exists():
-            config = job.config.model_dump(mode="json", exclude={"variants"})
-            job.folder.create({**config, "seeds": [job.simulation.spec.seed]})
-        if job.folder.path.parent != folder:
-            write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())

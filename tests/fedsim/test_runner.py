@@ -201,7 +201,7 @@ def test_an_unforeseen_error_is_noted_and_shown(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("fedsim.runner.run_serial", fail)
+    monkeypatch.setattr("fedsim.execution.run_serial", fail)
     with pytest.raises(MemoryError):
         fedsim.run(small())
     manifest = json.loads(Path("runs/small-1/seed-0/manifest.json").read_text())

@@ -1,0 +1,76 @@
+"""Executes a run's jobs: in this process, or on Ray; records how each of them ended."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import chdir
+from functools import partial
+from pathlib import Path
+
+from fedsim.config.model import Config
+from fedsim.errors import Interrupted, UserCodeError
+from fedsim.files import write_atomically
+from fedsim.jobs import Job, Keeper, Listener
+from fedsim.preflight import Checks, most_agents
+from fedsim.simulation.serial import run_serial
+
+
+def execute(
+    folder: Path,
+    jobs: Sequence[Job],
+    backend: str,
+    plan: str,
+    config: Config,
+    checks: Checks,
+    listener: Listener,
+) -> None:
+    """Execute jobs, and record how each of them ended.
+
+    Args:
+        folder: the run folder.
+        jobs: the jobs that are not done.
+        backend: ``serial`` or ``ray``.
+        plan: what will be started, in words.
+        config: the whole configuration.
+        checks: the result of :func:`fedsim.preflight.check`.
+        listener: follows the run.
+
+    Raises:
+        Interrupted: if the run was stopped from outside.
+        FedsimError: for the first failure.
+    """
+    _make_folders(folder, jobs)
+    keeper = Keeper(listener, backend)
+    try:
+        keeper.planned(folder, jobs, plan)
+        if backend == "serial":
+            for job in jobs:
+                keeper.started(job)
+                notify, scenario = partial(keeper.progress, job), keeper.scenario(job)
+                with chdir(Path.cwd()):  # an objective may change it
+                    run_serial(job.simulation, scenario, config.deadlines.evaluation, notify)
+                keeper.finished(job)
+        else:
+            from fedsim.actors.launch import run_on_ray
+
+            run_on_ray(jobs, config, most_agents(checks), keeper)
+    except (KeyboardInterrupt, Interrupted) as error:
+        why = str(error) or "stopped by Ctrl-C"
+        keeper.stopped("interrupted", why)
+        again = f"continue with: fedsim resume {shlex.quote(str(folder))}"
+        raise Interrupted(f"{why}; {again}") from None
+    except BaseException as error:
+        traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
+        keeper.stopped("failed", str(error) or type(error).__name__, traceback)
+        raise
+
+
+def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
+    """Create every job's folder, unless it already exists."""
+    for job in jobs:
+        if not (job.folder.path / "config.yaml").exists():
+            config = job.config.model_dump(mode="json", exclude={"variants"})
+            job.folder.create({**config, "seeds": [job.simulation.spec.seed]})
+        if job.folder.path.parent != folder:
+            write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())
