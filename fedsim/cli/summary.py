@@ -27,20 +27,21 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
 
     The table has one row per variant, with means and standard errors over seeds.
     """
+    variants = dict.fromkeys(str(s["variant"]) for s in summaries)
     scores = _scores(summaries)
     private = any(_epsilon(s) for s in summaries)
     deltas = {_epsilon(s).get("delta") for s in summaries if _epsilon(s)}
     failures = any(s.get("evaluations_failed") for s in summaries)
     title = "scores after the last round"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("variant", overflow="fold")
+    table.add_column("variant", overflow="fold", min_width=min(20, max(map(len, variants))))
     table.add_column("seeds", no_wrap=True)
     for name in scores:
         table.add_column(name.replace("_", " "), justify="right")  # may wrap: the error goes below
     names = [*(("ε", "at 1e-5") if private else ()), *(("δ",) if len(deltas) > 1 else ())]
     for name in (*names, *(("failed",) if failures else ()), "eval/s", "CPU s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for variant in dict.fromkeys(s["variant"] for s in summaries):
+    for variant in variants:
         own = [s for s in summaries if s["variant"] == variant]
         table.add_row(*_row(own, scores, private, len(deltas) > 1, failures))
     warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]

@@ -158,7 +158,7 @@ def test_differences_are_put_into_words() -> None:
 def test_the_closing_table_has_one_row_per_variant(run: Run) -> None:
     from rich.console import Console
 
-    console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     console.print(closing_table(run.summaries()))
     text = console.export_text()
     assert "a private [one] (noise only)" in text
