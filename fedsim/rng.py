@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from fedsim.errors import ConfigError
 
 SERVER = -1
 """The ``agent`` of keys that belong to no agent: public features, sampling, privacy noise."""
+
+_LARGEST_WORD = 2**32 - 1
 
 
 def rng(
@@ -38,10 +41,29 @@ def rng(
     """
     if seed < 0:
         raise ConfigError(f"seeds: expected an integer of at least 0, got {seed}")
-    purpose_word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
     # The first call adds nothing to the key: most steps and rounds have only one.
-    key = (purpose_word, agent + 1, step, index, *([call] if call else []))
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=key)))
+    parts = (agent + 1, step, index, call) if call else (agent + 1, step, index)
+    key = (_purpose_word(purpose), *parts)
+    if min(parts) >= 0 and max(parts) <= _LARGEST_WORD:
+        # The words that NumPy makes of SeedSequence(seed, spawn_key=key): a third of its time.
+        words = np.array((*_seed_words(seed), *key), np.uint32)
+        sequence = np.random.SeedSequence(words)
+    else:
+        sequence = np.random.SeedSequence(seed, spawn_key=key)
+    return np.random.Generator(np.random.PCG64(sequence))
+
+
+@lru_cache(maxsize=4096)
+def _purpose_word(purpose: str) -> int:
+    """Return 32 bits of the purpose's hash."""
+    return int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
+
+
+@lru_cache(maxsize=64)
+def _seed_words(seed: int) -> tuple[int, ...]:
+    """Return the seed's 32-bit words, lowest first, filled up to four with zeros."""
+    count = max(4, -(-seed.bit_length() // 32))
+    return tuple(seed >> 32 * i & _LARGEST_WORD for i in range(count))
 
 
 @dataclass(frozen=True, slots=True)

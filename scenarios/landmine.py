@@ -70,7 +70,7 @@ class Landmine:
     def __post_init__(self) -> None:
         require(1 <= self.agents <= FIELDS, "scenario.agents", f"1 to {FIELDS}", self.agents)
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """The penalty parameter ``C`` and the kernel's ``gamma``."""
         return Space(

@@ -92,7 +92,7 @@ class Synthetic:
         if self.mixture is not None:
             _require(0 <= self.mixture <= 1, "mixture", "in [0, 1]", self.mixture)
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """One parameter, ``x``, on a grid of [0, 1]; its values are its unit coordinates."""
         return Space((Parameter("x", 0.0, 1.0, levels=self.grid_size),))

@@ -16,7 +16,7 @@ from fedsim.acquisition import Piece, maximize
 from fedsim.errors import require
 from fedsim.methods.local_model import LocalModelSettings, Memo, SharedWork
 from fedsim.protocol import Context
-from fedsim.rng import SERVER, Keys, rng
+from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Box
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
@@ -80,6 +80,7 @@ class FederatedWork:
         self.features: RandomFeatures = draw_features(
             kernel, dimension, settings.features, generator
         )
+        self._seed = context.seed
         self._surrogate = surrogate
         self._maximisers = Memo(4)
 
@@ -95,23 +96,21 @@ class FederatedWork:
         posterior = linear_posterior(features, centred, self.settings.noise_variance)
         return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
 
-    def maximiser(self, vectors: Array, keys: Keys) -> Array:
+    def maximiser(self, vectors: Array, t: int) -> Array:
         """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.
 
         All agents of a round have the same vectors and candidates, so the result is computed once
-        per process.
+        per process, and is the same for agents that have missed rounds.
 
         Args:
             vectors: omega^(1..P), shape (P, M).
-            keys: the agent's keys; only seed and step matter.
+            t: the round; chooses the candidates.
         """
-        return self._maximisers.get(
-            (keys.seed, keys.step, vectors.tobytes()), lambda: self._maximise(vectors, keys)
-        )
+        return self._maximisers.get((t, vectors.tobytes()), lambda: self._maximise(vectors, t))
 
-    def _maximise(self, vectors: Array, keys: Keys) -> Array:
+    def _maximise(self, vectors: Array, t: int) -> Array:
         space = self.shared.space
-        candidates = self.shared.candidates(keys, self._surrogate.candidates)
+        candidates = self.shared.candidates(self._seed, t, self._surrogate.candidates)
         pieces = tuple(
             Piece(box, FeatureFunction(self.features, vector))
             for box, vector in zip(self.boxes, vectors, strict=True)

@@ -53,11 +53,11 @@ class AgentGroup:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._spec = spec
-        self._scenario = scenario
         self._method = method
         self._evaluator = evaluator
         self._activity = activity
         self._stopped = stopped
+        self._space = scenario.space  # read once: a scenario may build it anew on each access
         self._sign = 1.0 if scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._next_steps: dict[AgentId, int] = {}
@@ -182,7 +182,7 @@ class AgentGroup:
         Raises:
             RunError: if there are none, or one has the wrong shape or a non-finite coordinate.
         """
-        space, what = self._scenario.space, f"{doing}: propose()"
+        space, what = self._space, f"{doing}: propose()"
         expect(isinstance(proposals, Iterable), what, "a list of Proposal", proposals)
         checked = []
         for proposal in proposals:

@@ -47,6 +47,7 @@ class LocalEvaluator:
     ) -> None:
         self._spec = spec
         self._scenario = scenario
+        self._space = scenario.space  # read once: a scenario may build it anew on each access
         self._activity = activity
         self._stopped = stopped
         self._node = node
@@ -97,7 +98,7 @@ class LocalEvaluator:
         self, call: Call, proposed: Proposed, index: int, objective: Objective
     ) -> Recorded:
         agent, proposal = proposed.agent, proposed.proposals[index]
-        point = self._scenario.space.to_point(proposal.u)
+        point = self._space.to_point(proposal.u)
         place = where(agent, call.t, point, self._node)
         key = Keys(self._spec.seed, agent, proposed.step)
 

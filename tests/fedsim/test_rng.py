@@ -1,3 +1,5 @@
+import hashlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,40 @@ def test_numbers_are_the_same_in_every_version() -> None:
     assert agent.tolist() == [1786006593, 877232297, 2246718130]
     server = rng(5, "features", SERVER, 2, 1).integers(2**32, size=3)
     assert server.tolist() == [3185711710, 1853455266, 1311771203]
+
+
+WORDS = st.one_of(st.integers(0, 20), st.integers(2**32 - 3, 2**32 + 2), st.integers(0, 2**70))
+
+
+@given(
+    seed=st.one_of(st.integers(0, 10), st.integers(2**31, 2**33), st.integers(0, 2**300)),
+    purpose=st.text(max_size=8),
+    agent=st.one_of(st.just(SERVER), WORDS),
+    step=WORDS,
+    index=WORDS,
+    call=WORDS,
+)
+def test_a_key_is_numpys_spawn_key(
+    seed: int, purpose: str, agent: int, step: int, index: int, call: int
+) -> None:
+    # Exact: the faster way to the same stream, also for what is spawned or sent elsewhere.
+    word = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:4], "little")
+    key = (word, agent + 1, step, index, *([call] if call else []))
+    expected = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+    found = rng(seed, purpose, agent, step, index, call)
+    assert found.bit_generator.state == expected.bit_generator.state
+    for one, other in zip(found.spawn(2), expected.spawn(2), strict=True):
+        assert one.bit_generator.state == other.bit_generator.state
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent.bit_generator.state == expected.bit_generator.state
+    assert sent.spawn(1)[0].random() == expected.spawn(1)[0].random()
+
+
+@pytest.mark.parametrize("part", ["agent", "step", "index", "call"])
+def test_a_negative_part_is_refused(part: str) -> None:
+    key = {"seed": 0, "purpose": "noise", "agent": 1, "step": 1, part: -2}
+    with pytest.raises(ValueError, match="negative"):
+        rng(**key)  # type: ignore[arg-type]
 
 
 def test_neighbouring_keys_are_uncorrelated() -> None:

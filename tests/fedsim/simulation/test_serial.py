@@ -21,7 +21,7 @@ from fedsim.record.runfolder import RunFolder, locked
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
 from tests.util.bowl import OURS
-from tests.util.small import small
+from tests.util.small import UserModule, make, run, small
 
 HANGING = """
     import threading
@@ -109,3 +109,31 @@ def test_one_thread_while_it_runs_and_as_before_afterwards(hanging: Simulation) 
     assert during
     assert set(during) == {1}
     assert threads() == before
+
+
+@pytest.mark.parametrize("method", ["random-search", "ts"])
+def test_how_often_the_space_is_read_does_not_grow_with_the_run(
+    here: Path, user_module: UserModule, method: str
+) -> None:
+    # A scenario may build it in a property, and other work that depends on it may be kept with it.
+    name = user_module("""
+        from fedsim.space import Parameter, Space
+        reads = []
+        class Mine:
+            direction = "maximize"
+            def __init__(self, agents: int):
+                self.agents = agents
+            @property
+            def space(self):
+                reads.append(0)
+                return Space((Parameter("x", 0, 1),))
+            def objective(self, agent):
+                return lambda point, rng: point["x"] - agent * point["x"] ** 2
+    """)
+    counts = []
+    for number, (agents, rounds) in enumerate([(1, 1), (4, 5)]):
+        scenario = {"name": f"{name}:Mine", "agents": agents}
+        simulation = make(here / f"seed-{number}", small(method, scenario=scenario, rounds=rounds))
+        run(simulation)
+        counts.append(len(sys.modules[name].reads))
+    assert counts[1] == 2 * counts[0]
