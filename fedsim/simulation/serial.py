@@ -17,12 +17,16 @@ from fedsim.config.construct import build_method
 from fedsim.errors import Interrupted
 from fedsim.imports import user_stack
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logs import Log, captured, copied
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
 from fedsim.workload import Scenario
+
+OWN_LOG = "process.log"
+"""The name of what this process prints in the run folder."""
 
 GRACE_SECONDS = 5.0
 """How long a stopped run may take to finish its current evaluation."""
@@ -35,11 +39,14 @@ class _Worker(threading.Thread):
     thread look finished.
     """
 
-    def __init__(self, simulation: Simulation, scenario: Scenario, notify: Notify) -> None:
+    def __init__(
+        self, simulation: Simulation, scenario: Scenario, notify: Notify, quiet: bool
+    ) -> None:
         super().__init__(daemon=True, name="fedsim-serial")
         self.simulation = simulation
         self.scenario = scenario
         self.notify = notify
+        self.quiet = quiet
         self.stop = threading.Event()
         self.done = threading.Event()
         self.activity = Activity()
@@ -49,7 +56,13 @@ class _Worker(threading.Thread):
         spec, folder = self.simulation.spec, RunFolder(self.simulation.folder)
         try:
             log = EvaluationLog(folder.evaluations, self.simulation.run)
-            with folder.locked(), closing(log), threadpool_limits(limits=1):
+            keep = captured if self.quiet else copied
+            with (
+                folder.locked(),
+                closing(log),
+                threadpool_limits(limits=1),
+                keep(Log(folder.logs / OWN_LOG, "server")) as self.activity.log,
+            ):
                 stopped, activity = self.stop.is_set, self.activity
                 evaluator = LocalEvaluator(spec, self.scenario, activity, stopped, log=log)
                 evaluator.needs(0)
@@ -76,7 +89,11 @@ class _Worker(threading.Thread):
 
 
 def run_serial(
-    simulation: Simulation, scenario: Scenario, evaluation_deadline: float, notify: Notify
+    simulation: Simulation,
+    scenario: Scenario,
+    evaluation_deadline: float,
+    notify: Notify,
+    quiet: bool = False,
 ) -> None:
     """Run one simulation in this process, or resume it.
 
@@ -85,13 +102,14 @@ def run_serial(
         scenario: the run's scenario.
         evaluation_deadline: seconds that one call of an objective may take.
         notify: called with the progress after each round, from the worker's thread.
+        quiet: whether what this process prints goes to the run folder only, and not also on.
 
     Raises:
         ObjectiveError: if an objective raised, returned an invalid value or missed the deadline.
         Interrupted: after Ctrl-C.
         FedsimError: for any other failure.
     """
-    worker = _Worker(simulation, scenario, notify)
+    worker = _Worker(simulation, scenario, notify, quiet)
     worker.start()
     try:
         while not worker.done.wait(0.05):
@@ -99,7 +117,9 @@ def run_serial(
             if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
                 worker.stop.set()
                 place = where(evaluating.agent, evaluating.t, evaluating.point)
-                raise hung(place, evaluation_deadline, _stack(worker))
+                error = hung(place, evaluation_deadline, _stack(worker))
+                worker.activity.show_output(error)
+                raise error
     except KeyboardInterrupt:
         worker.stop.set()
         worker.done.wait(GRACE_SECONDS)
