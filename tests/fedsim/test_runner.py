@@ -205,7 +205,7 @@ def test_an_unforeseen_error_is_noted_and_shown(
     with pytest.raises(MemoryError):
         fedsim.run(small())
     manifest = json.loads(Path("runs/small-1/seed-0/manifest.json").read_text())
-    assert (manifest["status"], manifest["reason"]) == ("failed", "no room")
+    assert (manifest["status"], manifest["reason"]) == ("failed", "MemoryError: no room")
 
 
 def test_a_users_scenario_is_found_beside_the_caller(
