@@ -161,6 +161,7 @@ def test_the_journal_is_read_once(folder: RunFolder, monkeypatch: pytest.MonkeyP
 
 def test_facts_come_back_from_the_manifest(folder: RunFolder) -> None:
     assert Facts.of(folder).space() == SPACE
-    numbers = Space((Parameter("k", np.int64(1), np.int64(4), integer=True),))
+    bounds: list[Any] = [np.int64(1), np.int64(4)]  # which JSON does not know
+    numbers = Space((Parameter("k", *bounds, integer=True),))
     folder.update_manifest(parameters=described(numbers))
     assert Facts.of(folder).space() == numbers
