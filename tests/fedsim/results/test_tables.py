@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -161,7 +161,7 @@ def test_the_journal_is_read_once(folder: RunFolder, monkeypatch: pytest.MonkeyP
 
 def test_facts_come_back_from_the_manifest(folder: RunFolder) -> None:
     assert Facts.of(folder).space() == SPACE
-    bounds: list[Any] = [np.int64(1), np.int64(4)]  # which JSON does not know
-    numbers = Space((Parameter("k", *bounds, integer=True),))
+    low, high = cast("tuple[Any, Any]", (np.int64(1), np.int64(4)))  # which JSON does not know
+    numbers = Space((Parameter("k", low, high, integer=True),))
     folder.update_manifest(parameters=described(numbers))
     assert Facts.of(folder).space() == numbers
