@@ -11,8 +11,9 @@ from fedsim.cli.summary import closing_table
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.analysis import Run, SeedRun, load
+from fedsim.results.analysis import Run, load
 from fedsim.results.comparison import Difference, control_differences, difference, scores
+from fedsim.results.seeds import SeedRun
 from fedsim.results.tables import epsilons, finish
 
 METHOD: dict[str, Any] = {
