@@ -95,7 +95,7 @@ def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
 
 def _close(run: Run, console: Console) -> dict[str, Any]:
     """Print the outcome, draw the picture and return both as a record."""
-    from fedsim.dashboards.plots import plot_runs
+    from fedsim.dashboards.plots import plot
     from fedsim.results.comparison import control_differences
 
     summaries = run.summaries()
@@ -111,7 +111,7 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
         console.print(found.sentence(), markup=False, soft_wrap=True)
     told = shlex.quote(str(run.folder))
     console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
-    picture = plot_runs([run], run.folder / "progress.png")
+    picture = plot(run, run.folder / "progress.png").path
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
     if len(summaries) == 1:

@@ -1,4 +1,4 @@
-"""Commands that show or prepare: ``list``, ``show``, ``init``, ``evaluate`` and ``plot``."""
+"""Commands that show or prepare: ``list``, ``show``, ``init`` and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -182,16 +182,3 @@ def _source(scenario: str) -> Any:
     if scenario in ready_names() or Path(scenario).is_file():
         return read_config(scenario)
     return {"scenario": {"name": scenario}, "method": {"name": "random-search"}, "rounds": 1}
-
-
-def plot(
-    folders: Annotated[list[Path], typer.Argument(help="Run folders; their curves are overlaid.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture: PNG, PDF or SVG.")] = Path(
-        "fedsim.png"
-    ),
-) -> None:
-    """Draw regret (or best observed value) against rounds: mean and standard error over seeds."""
-    from fedsim.dashboards.plots import plot_runs
-    from fedsim.results.analysis import load
-
-    print(plot_runs([load(folder) for folder in folders], out))
