@@ -9,9 +9,11 @@ fitted. On a continuous space all agents compare their samples at the step's sha
 400 by default (App. B.2.6: 1000 of their own). A proposal that repeats an earlier query is
 kept: observations are noisy, so a repeated one is informative.
 
-The model is a function of settings and history alone. Hyper-parameters are refitted whenever
-the history's length is a multiple of ``fit_every``, from that part of the history and fixed
-starting points, so an agent rebuilt from its history is the same agent.
+The model is a function of settings and history alone. Length scales and the ratio of noise to
+variance are refitted whenever the history's length is a multiple of ``fit_every``, from that part
+of the history and fixed starting points, so an agent rebuilt from its history is the same agent.
+The variance, whose best value is known in closed form, follows the outputs at every query. So the
+queries do not depend on the outputs' units, and one huge output does not outlast its explanation.
 """
 
 from __future__ import annotations
@@ -19,21 +21,25 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
-from fedsim.errors import ConfigError, require
+from fedsim.errors import ConfigError, RunError, require
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Space
-from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.exact_gp import best_variance, condition
 from fedsim.surrogates.fit import Hyperparameters, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
+from fedsim.surrogates.scaling import mean_of, standardised
+
+_LARGEST = 1e150
+"""Largest outputs in units of a given prior standard deviation: nothing overflows below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,9 @@ class LocalModelSettings:
         kernel: the covariance function's family.
         ard: fit one length scale per dimension instead of one for all.
         length_scale: in unit-cube coordinates; used until the first fit.
-        variance: prior variance of the objective; used until the first fit.
-        noise_variance: variance of the observation noise; used until the first fit.
+        variance: prior variance of the objective, in the outputs' units; used without fits.
+        noise_variance: variance of the observation noise, in the outputs' units; its ratio to
+            ``variance`` is used until the first fit.
         fit_every: refit at multiples of this many observations; 0: never, keep the values above.
         mean: the prior mean: ``zero``, or the mean of the agent's ``observed`` outputs.
         beta: multiplies the posterior standard deviation of a sample.
@@ -170,7 +177,10 @@ class LocalModel:
         self._outputs = np.append(self._outputs, [o.y for o in observations])
 
     def hyperparameters(self) -> Hyperparameters:
-        """Return the current values: those of the last fit at this length of the history."""
+        """Return the current values: those of the last fit at this length of the history.
+
+        They are in units of the outputs' spread then, else as the settings say.
+        """
         s, n = self._settings, len(self._outputs)
         size = n - n % s.fit_every if s.fit_every else 0
         if self._fitted is None or self._fitted[0] != size:
@@ -195,18 +205,23 @@ class LocalModel:
 
     def _propose(self, keys: Keys) -> Array:
         s, space = self._settings, self._shared.space
-        current, y = self.hyperparameters(), self.outputs
-        mean = self._mean(y)
-        generator = keys("posterior-sample")
+        current, generator = self.hyperparameters(), keys("posterior-sample")
+        # In units of the prior's standard deviation, or if that is fitted of the outputs' spread.
+        kernel = replace(current.kernel, variance=1.0)
+        noise = current.noise_variance / current.kernel.variance
+        y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
+        beta = s.beta
+        if s.fit_every or space.grid is None:
+            posterior = condition(kernel, noise, self.inputs, y)
+        if s.fit_every and y.any():
+            beta *= math.sqrt(best_variance(posterior, y))
         if space.grid is not None:
-            factor = self._shared.grid_factor(current.kernel)
+            factor = self._shared.grid_factor(kernel)
             observed = grid_indices(space, self.inputs)
-            noise = current.noise_variance
-            sample = sample_on_grid(factor, observed, y - mean, noise, s.beta, generator)
+            sample = sample_on_grid(factor, observed, y, noise, beta, generator)
             best: Array = space.grid[int(np.argmax(sample))]
             return best
-        posterior = condition(current.kernel, current.noise_variance, self.inputs, y, mean)
-        path = sample_path(posterior, s.path_features, s.beta, generator)
+        path = sample_path(posterior, s.path_features, beta, generator)
         candidates = self._shared.candidates(keys, s.candidates)
         piece = Piece(whole_cube(space.dimension), path)
         ranking = path.ranking(candidates)
@@ -214,15 +229,34 @@ class LocalModel:
         return space.snap(u)
 
     def _fit(self, size: int) -> Hyperparameters:
-        s, outputs = self._settings, self.outputs[:size]
-        if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs cannot be fitted
+        s, y = self._settings, self._standardised(size)
+        if not y.any():  # no outputs, or equal ones, cannot be fitted
             kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
             return Hyperparameters(kernel, s.noise_variance)
-        return fit(s.kernel, s.ard, self.inputs[:size], outputs - self._mean(outputs))
+        return fit(s.kernel, s.ard, self.inputs[:size], y)
 
-    def _mean(self, outputs: Array) -> float:
-        observed = self._settings.mean == "observed" and len(outputs) > 0
-        return float(outputs.mean()) if observed else 0.0
+    def _standardised(self, size: int) -> Array:
+        """Return the first outputs, minus the prior mean, in units of their spread."""
+        return standardised(self._outputs[:size], centred=self._settings.mean == "observed")
+
+    def _in_prior_units(self) -> Array:
+        """Return the outputs, minus the prior mean, in units of the prior's standard deviation.
+
+        Raises:
+            RunError: if they are too large for that.
+        """
+        s, y = self._settings, self._outputs
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = mean_of(y) if s.mean == "observed" else 0.0
+            scaled: Array = (y - centre) / math.sqrt(s.variance)
+            largest = np.abs(scaled).max(initial=0.0)
+        if not largest <= _LARGEST:
+            raise RunError(
+                f"method.surrogate.variance: expected the prior variance of the outputs, got "
+                f"{s.variance:g} for outputs of up to {np.abs(y).max():g}; use about their "
+                "variance, or let it be fitted (fit_every above 0)"
+            )
+        return scaled
 
 
 def grid_indices(space: Space, inputs: Array) -> NDArray[np.intp]:

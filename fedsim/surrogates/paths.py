@@ -19,14 +19,14 @@ G        pivoted Cholesky factor of the grid's kernel   (grid points, rank)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import ExactGP
-from fedsim.surrogates.kernels import Kernel, Single
+from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import RandomFeatures, draw_features
 
@@ -56,16 +56,19 @@ class PosteriorPath:
         correction = self.posterior.kernel.matrix(U, self.posterior.inputs) @ self.weights
         return self.posterior.mean_constant + prior + correction
 
-    def ranking(self, U: Array) -> Single:
-        """Return the sample minus the mean constant in single precision, shape (k,).
+    def ranking(self, U: Array) -> Array:
+        """Return the sample minus the mean constant by single-precision sums, shape (k,).
 
         It is accurate to about 1e-3 of the prior's standard deviation if the noise variance is
-        1e-4 of the prior's, and to 1e-2 if it is 1e-6: enough to choose among candidates, and
-        several times faster.
+        1e-4 of the prior's, and to 1e-2 if it is 1e-6, in any units: enough to choose among
+        candidates, and several times faster.
         """
         prior = self.features.single_sums(U, self.prior_weights)
-        kernel = self.posterior.kernel.single_matrix(U, self.posterior.inputs)
-        return prior + kernel @ self.weights.astype(np.float32)
+        size = float(np.abs(self.weights).max(initial=0.0)) or 1.0
+        kernel = replace(self.posterior.kernel, variance=1.0)
+        weights = (self.weights / size).astype(np.float32)
+        correction = kernel.single_matrix(U, self.posterior.inputs) @ weights
+        return prior + self.posterior.kernel.variance * size * correction.astype(np.float64)
 
     def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
         """Return values, shape (k,), and gradients, shape (k, D)."""
