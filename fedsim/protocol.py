@@ -144,7 +144,8 @@ class Release:
 
     Attributes:
         payload: named arrays; None if a budget refused the release or the aggregator could not
-            make it.
+            make it, e.g. an average of no replies. Where privacy is promised, replies never
+            decide whether there is one.
         cost: its cost.
         experimenter: diagnostics that depend on private values. They are only written to the run
             folder, never given to a program, an agent or shared output.

@@ -18,12 +18,19 @@ S, q, z        clipping threshold, sampling rate, noise multiplier
 Deviations from the paper:
 
 - Features are scaled to unit norm, as in FTS (NeurIPS 2020), Appendix A.
-- ``message: mean`` sends the posterior mean instead of a sample, and outputs may be centred by
-  a public constant. A sample's norm is mostly prior noise, about sqrt(M). A mean's norm is far
-  smaller, so S, and with it the noise, can be smaller at the same z.
+- Every agent standardises its outputs by their own mean and spread, as the prior of the weights
+  expects; the paper's outputs are about that size as they are. They can be centred and scaled by
+  public constants instead. Either way an agent's vector is a function of its own data, and is
+  clipped.
+- ``message: mean`` sends the posterior mean instead of a sample. A sample's norm is mostly prior
+  noise, about sqrt(M). A mean's norm is far smaller, so S, and with it the noise, can be smaller at
+  the same z.
 - There is no release after the last query: T queries cost T releases.
-- Without privacy, the server averages over the agents that answered, without sampling.
-- All agents evaluate the server's function at the same candidates in a round.
+- Without privacy, the server averages over the agents that answered, without sampling. If none
+  did, there is no message in the next round, and agents query from their own models. With privacy
+  there always is one: an empty sample releases noise, and costs the same.
+- All agents of a round maximise the server's function from the same candidates, which are drawn
+  by the round that the message names, so that agents that missed rounds choose the same point.
 - ``share_until`` ends the sharing after a public round (the paper's footnote 13).
 """
 
@@ -197,7 +204,8 @@ class _FederatedAgent:
             return initial_design(space, self._box, self._initial_points, rng)
         if message is None or self._is_own(step, rng):
             return [Proposal(self._model.propose(rng), "own")]  # line 6
-        return [Proposal(self._work.maximiser(message.payload["vectors"], rng), "server")]  # line 8
+        vectors, t = message.payload["vectors"], int(message.payload["round"])
+        return [Proposal(self._work.maximiser(vectors, t), "server")]  # line 8
 
     def prepare(self, step: int, rng: Keys) -> None:
         if step > 0 and self._is_own(step, rng):
@@ -227,7 +235,7 @@ class _FederatedServer:
     def __init__(self, aggregator: Aggregator, releases: int) -> None:
         self._aggregator = aggregator
         self._releases = releases
-        self._message: Broadcast | None = None
+        self._vectors: Payload | None = None
 
     @property
     def aggregators(self) -> Mapping[str, Aggregator]:
@@ -237,19 +245,19 @@ class _FederatedServer:
         """Do nothing before round 0."""
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
-        message = self._message
-        self._message = None
+        # The round is part of the message: agents that were absent do not know it.
+        vectors, self._vectors = self._vectors, None
+        message = None if vectors is None else Broadcast({**vectors, "round": np.array(t)})
         if t >= self._releases:  # the last query, or after share_until
             fleet.step(t, message)
             return {}
         release = fleet.step(t, message, then=POSTERIOR_MESSAGE, via=self._aggregator)
         assert isinstance(release, Release)
-        if release.payload is not None:  # None: the privacy budget is spent
-            self._message = Broadcast(release.payload)
+        self._vectors = release.payload  # None: the budget is spent, or nobody answered
         return {}
 
     def state(self) -> State:
-        return {} if self._message is None else dict(self._message.payload)
+        return {} if self._vectors is None else self._vectors
 
     def restore(self, state: State) -> None:
-        self._message = Broadcast(dict(state)) if state else None
+        self._vectors = state or None

@@ -128,9 +128,15 @@ class SharedWork:
         self._candidates = Memo(2)
         self._factors = Memo(16)
 
-    def candidates(self, keys: Keys, count: int) -> Array:
-        """Return the step's candidates, the same for all agents, shape (count, D)."""
-        seed, step = keys.seed, keys.step
+    def candidates(self, seed: int, step: int, count: int) -> Array:
+        """Return points to compare, the same for all agents, shape (count, D).
+
+        Args:
+            seed: the run's seed.
+            step: the agent's own step for its own model, which is all that it knows when it
+                prepares; the round for what all agents of a round maximise together.
+            count: how many; on a grid, all of its points are returned.
+        """
 
         def draw() -> Array:
             return draw_candidates(self.space, count, rng(seed, "candidates", SERVER, step))
@@ -222,7 +228,7 @@ class LocalModel:
             best: Array = space.grid[int(np.argmax(sample))]
             return best
         path = sample_path(posterior, s.path_features, beta, generator)
-        candidates = self._shared.candidates(keys, s.candidates)
+        candidates = self._shared.candidates(keys.seed, keys.step, s.candidates)
         piece = Piece(whole_cube(space.dimension), path)
         ranking = path.ranking(candidates)
         u, _ = maximize((piece,), candidates, starts=s.starts, ranking=ranking)

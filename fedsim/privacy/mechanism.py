@@ -157,8 +157,8 @@ class SubsampledGaussianMechanism:
 class WeightedAverage:
     """FTS-DE without privacy: no sampling, no clipping, no noise.
 
-    The weights are normalised over the agents that answered with finite vectors; if none did,
-    the release is zero, as before the first round (Alg. 1, line 1).
+    The weights are normalised over the agents that answered with finite vectors. If none did, there
+    is no average, and the release is empty.
 
     Attributes:
         agents: N, the roster 0 .. N-1, at least 1.
@@ -183,11 +183,11 @@ class WeightedAverage:
         return Uncharged.NOT_PRIVATE
 
     def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
-        """Return payload ``{"vectors": (P, M)}``: each region's weighted average."""
+        """Return payload ``{"vectors": (P, M)}``: each region's weighted average; None if empty."""
         vectors = gather(replies, self.agents, self.features)
         present = finite_rows(vectors)
         if not present.any():
-            return Release({VECTORS: np.zeros((self.regions, self.features))})
+            return Release(None)
         phi = region_weights(self.weights, t, self.agents, self.regions, present)
         return Release({VECTORS: phi @ np.where(present[:, None], vectors, 0.0)})
 

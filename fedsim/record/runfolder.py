@@ -9,6 +9,7 @@
         journal.jsonl          what happened; deterministic (see fedsim.record.journal)
         timings.jsonl          durations and CPU time: everything that may differ
         transcript.jsonl       what the server program received, if asked for
+        logs/                  what its processes print (see fedsim.record.logs)
         state/checkpoint.npz   the programs' arrays after the last finished round
         state/evaluations.jsonl evaluations of the current call
         state/releases/N.npz   releases whose noise came from the operating system
@@ -86,6 +87,11 @@ class RunFolder:
     def transcript(self) -> Path:
         """The path of the transcript: what the server program received, if asked for."""
         return self.path / "transcript.jsonl"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of what the run's processes print."""
+        return self.path / "logs"
 
     @property
     def evaluations(self) -> Path:

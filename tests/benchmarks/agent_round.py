@@ -69,7 +69,7 @@ def continuous_parts() -> dict[str, float]:
     X, y = history(space, 70, rng)
     public = draw_features(Kernel("squared_exponential", (0.1,), 1.0), 2, 100, rng)
     current = fit(settings.kernel, settings.ard, X, y - y.mean())
-    candidates = shared.candidates(Keys(0, 0, 1), settings.candidates)
+    candidates = shared.candidates(0, 1, settings.candidates)
 
     def message() -> Array:
         return linear_posterior(public.matrix(X), y, 1e-2).sample(rng)

@@ -271,6 +271,8 @@ class Mean:
         if self.spoil == "writes" and vectors:
             vectors[0][:] = 0
         self.rounds += 1
+        if self.spoil in ("silent", "open") and not vectors:
+            return Release(None, self.cost(t))
         draw = np.random.default_rng() if self.spoil == "unseeded" else rng("noise")
         noise = draw.normal(size=len(vectors) if self.spoil == "counts" else 4)
         shift = self.rounds if self.spoil == "stateful" else 0
@@ -307,6 +309,7 @@ class TestAggregators:
             ("unseeded", "release 0 to depend only on the replies"),
             ("stateful", "release 1 to depend only on the replies, the state and rng"),
             ("counts", "release 0 to have one form for any replies"),
+            ("silent", "release 0 to have one form for any replies, got None"),
         ],
     )
     def test_broken_aggregators(self, spoil: str, message: str) -> None:

@@ -96,13 +96,20 @@ def test_the_servers_maximiser_on_a_grid_is_exact() -> None:
     phi = federated.features.matrix(GRID.grid)
     region = np.minimum((GRID.grid[:, 0] * 3).astype(int), 2)
     expected = GRID.grid[np.argmax((phi @ vectors.T)[np.arange(200), region])]
-    assert np.array_equal(federated.maximiser(vectors, Keys(0, 4, 1)), expected)
+    assert np.array_equal(federated.maximiser(vectors, 1), expected)
 
 
-def test_the_servers_maximiser_is_the_same_for_all() -> None:
-    vectors = np.random.default_rng(1).standard_normal((4, 30))
-    found = work(SQUARE, 4).maximiser(vectors, Keys(0, 4, 1))
-    assert np.array_equal(found, work(SQUARE, 4).maximiser(vectors.copy(), Keys(0, 7, 1)))
+@pytest.mark.parametrize("space", [GRID, SQUARE])
+def test_the_servers_maximiser_is_the_same_for_all_agents_of_a_round(space: Space) -> None:
+    method = DPFTSDE(Context(space, 4, 9, 3), own_probability=0.0, surrogate=SURROGATE)
+    vectors = np.random.default_rng(1).standard_normal((2, 100))
+    message = Broadcast({"vectors": vectors, "round": np.array(7)})
+    asked = [(agent, step) for agent in range(4) for step in (1, 3, 7)]  # some missed rounds
+    found = [
+        method.agent(agent).propose(step, message, Keys(3, agent, step)) for agent, step in asked
+    ]
+    assert {proposal.source for (proposal,) in found} == {"server"}
+    assert len({tuple(proposal.u) for (proposal,) in found}) == 1
 
 
 def test_the_servers_maximiser_is_no_worse_than_many_points() -> None:
@@ -118,7 +125,7 @@ def test_the_servers_maximiser_is_no_worse_than_many_points() -> None:
     good = 0
     for seed in range(20):
         vectors = np.random.default_rng(seed).standard_normal((4, 30))
-        found, many = federated.maximiser(vectors, Keys(0, 4, 1)), value(others)
+        found, many = federated.maximiser(vectors, 1), value(others)
         good += bool(value(found[None])[0] > many.max() - 0.02 * np.ptp(many))
     assert good >= 17
 
@@ -156,7 +163,7 @@ def test_the_first_query_comes_from_the_server_and_none_without_a_message() -> N
     method = DPFTSDE(Context(GRID, 4, 5, 0), own_probability="1 - 1/t", surrogate=SURROGATE)
     program = method.agent(0)
     program.observe([Observation(0, 0, np.array([0.25125628140703515]), 1.0, "initial")])
-    message = Broadcast({"vectors": np.ones((2, 100))})
+    message = Broadcast({"vectors": np.ones((2, 100)), "round": np.array(1)})
     assert program.propose(1, message, Keys(0, 0, 1))[0].source == "server"
     assert program.propose(1, None, Keys(0, 0, 1))[0].source == "own"
 

@@ -217,10 +217,10 @@ def test_model_without_history_samples_its_prior() -> None:
 
 def test_candidates_are_shared_by_agents_and_change_with_the_step() -> None:
     shared = SharedWork(PLANE)
-    first = shared.candidates(Keys(0, 0, 1), 30)
-    assert shared.candidates(Keys(0, 5, 1), 30) is first
-    assert not np.array_equal(shared.candidates(Keys(0, 0, 2), 30), first)
-    np.testing.assert_array_equal(SharedWork(PLANE).candidates(Keys(0, 9, 1), 30), first)
+    first = shared.candidates(0, 1, 30)
+    assert shared.candidates(0, 1, 30) is first
+    assert not np.array_equal(shared.candidates(0, 2, 30), first)
+    np.testing.assert_array_equal(SharedWork(PLANE).candidates(0, 1, 30), first)
 
 
 def test_memo_keeps_the_most_recent() -> None:

@@ -23,7 +23,7 @@ from fedsim.privacy.mechanism import (
     row_norms,
 )
 from fedsim.privacy.weights import WeightSchedule, region_weights
-from fedsim.protocol import Aggregator, Release, Reply, Uncharged
+from fedsim.protocol import Aggregator, Release, Replies, Reply, Uncharged
 from fedsim.rng import SERVER, Keys, SystemKeys
 from fedsim.space import Array
 
@@ -360,6 +360,16 @@ def test_average_shares_the_weight_of_absent_and_unusable_answers() -> None:
     np.testing.assert_allclose(vectors_of(only)[1], (omega[0] + omega[2]) / 2)
 
 
-def test_average_of_nobody_is_zero() -> None:
-    release = WeightedAverage(4, 3, 2).aggregate(0, (), FLEET, keys())
-    assert np.array_equal(vectors_of(release), np.zeros((2, 3)))
+@pytest.mark.parametrize(
+    "answers", [(), (Reply(0, "missing", {}),), (reply(1, np.full(3, np.nan)),)]
+)
+def test_there_is_no_average_of_nobody(answers: Replies) -> None:
+    assert WeightedAverage(4, 3, 2).aggregate(0, answers, FLEET, keys()).payload is None
+
+
+def test_a_private_release_of_nobody_is_noise_at_the_full_cost() -> None:
+    one = mechanism()
+    release = one.aggregate(0, (), FLEET, keys())
+    noise = keys()("privacy-noise").standard_normal((2, 5)) * one.noise_scale(0)[:, None]
+    np.testing.assert_array_equal(vectors_of(release), noise)
+    assert release.cost == one.cost(0)

@@ -22,7 +22,7 @@ from fedsim.files import format_yaml
 from fedsim.preflight import check
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.protocol import Reply
-from fedsim.record.entries import AskEntry, StepEntry
+from fedsim.record.entries import AskEntry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
@@ -245,6 +245,49 @@ def test_absent_agents_replies_are_missing(
     assert len(asks) == 6
     for ask in asks:
         assert sorted([*ask.agents, *ask.absent]) == [0, 2]
+
+
+class TestMessages:
+    """Sparse agents: rounds without anybody, and agents that have missed rounds."""
+
+    ROUNDS = 24
+
+    def queries(self, method: str, tmp_path: Path, **changes: Any) -> dict[int, list[Recorded]]:
+        """Return the queries after the initial designs, by round."""
+        raw = small(method, rounds=self.ROUNDS, availability=0.3, **changes)
+        raw["method"]["own_probability"] = 0.0  # whoever has a message follows it
+        simulation = make(tmp_path / "seed-0", raw)
+        run(simulation)
+        return {e.t: [r for r in e.observations if r.step > 0] for e in steps(simulation)}
+
+    @pytest.mark.parametrize("method", ["fts-de", "dp-fts-de"])
+    def test_a_rounds_agents_follow_one_function(self, method: str, tmp_path: Path) -> None:
+        square = {"name": "fedsim.simulation.in_memory:Bowl"}
+        queries = self.queries(method, tmp_path, scenario=square)
+        shared = [
+            {record.u for record in records if record.source == "server"}
+            for records in queries.values()
+        ]
+        assert max(map(len, shared)) == 1
+        assert len(set().union(*shared)) > 1
+
+    def test_nobody_follows_an_average_of_nobody(self, tmp_path: Path) -> None:
+        queries = self.queries("fts-de", tmp_path)
+        after = {t: bool(present(0, t - 1, range(3), 0.3)) for t in range(1, self.ROUNDS + 1)}
+        told = {t: {record.source for record in records} for t, records in queries.items()}
+        assert all(told[t] <= {"server" if after[t] else "own"} for t in after)
+        assert {"own"} in told.values()
+        entries = read_journal(tmp_path / "seed-0" / "journal.jsonl")
+        empty = {e.t: e.empty for e in entries if isinstance(e, ReleaseEntry)}
+        assert empty == {t - 1: not answered for t, answered in after.items()}
+
+    def test_a_private_release_does_not_tell_that_nobody_answered(self, tmp_path: Path) -> None:
+        queries = self.queries("dp-fts-de", tmp_path)
+        assert {r.source for records in queries.values() for r in records} == {"server"}
+        entries = read_journal(tmp_path / "seed-0" / "journal.jsonl")
+        made = [e for e in entries if isinstance(e, ReleaseEntry)]
+        assert [e.t for e in made] == list(range(self.ROUNDS))
+        assert all(e.event is not None and not e.empty for e in made)
 
 
 class TestPrivacy:
