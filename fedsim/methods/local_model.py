@@ -35,7 +35,7 @@ from fedsim.space import Array, Space
 from fedsim.surrogates.exact_gp import best_variance, condition
 from fedsim.surrogates.fit import Hyperparameters, fit
 from fedsim.surrogates.kernels import Kernel
-from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
+from fedsim.surrogates.paths import feature_count, grid_factor, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
 
 _LARGEST = 1e150
@@ -58,7 +58,8 @@ class LocalModelSettings:
         beta: multiplies the posterior standard deviation of a sample.
         candidates: the number of points at which a sample is evaluated, before refinement.
         starts: how many of the best are refined.
-        path_features: random Fourier features of a sample's prior part.
+        path_features: random Fourier features of a sample's prior part; None: by the noise, see
+            :func:`fedsim.surrogates.paths.feature_count`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -73,7 +74,7 @@ class LocalModelSettings:
     beta: float = 1.0
     candidates: int = 400
     starts: int = 4
-    path_features: int = 100
+    path_features: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("length_scale", "variance", "noise_variance"):
@@ -83,7 +84,8 @@ class LocalModelSettings:
         expected = "a number of observations, or 0 for no fits"
         self._require(self.fit_every >= 0, "fit_every", expected)
         for name in ("candidates", "starts", "path_features"):
-            self._require(getattr(self, name) >= 1, name, "at least 1")
+            count = getattr(self, name)
+            self._require(count is None or count >= 1, name, "at least 1")
         if self.mean not in ("zero", "observed"):
             raise ConfigError(
                 f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
@@ -227,7 +229,7 @@ class LocalModel:
             sample = sample_on_grid(factor, observed, y, noise, beta, generator)
             best: Array = space.grid[int(np.argmax(sample))]
             return best
-        path = sample_path(posterior, s.path_features, beta, generator)
+        path = sample_path(posterior, s.path_features or feature_count(noise), beta, generator)
         candidates = self._shared.candidates(keys.seed, keys.step, s.candidates)
         piece = Piece(whole_cube(space.dimension), path)
         ranking = path.ranking(candidates)

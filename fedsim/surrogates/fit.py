@@ -95,9 +95,12 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
     """Return the maximum-likelihood hyper-parameters, in the units of the outputs.
 
     Some fixed starting points are compared; L-BFGS-B starts from the best. In more than two
-    dimensions, it starts twice: from the best with little noise, and from the best with more.
+    dimensions it starts twice: from the best with little noise, and from the best with more.
 
-    The likelihood may have several maxima, and the best is not always found. DOCUMENT
+    A likelihood may have several maxima, and not always is the best found. Against the best of 36
+    searches (``python -m tests.benchmarks.fits``), none of 240 fits was more than one nat below
+    that had one length scale for all of up to ten dimensions, or one each for two or five. With one
+    for each of ten, 10 of 48 were, by 0.7 nats in the mean of all 48.
 
     Args:
         family: the kernel's.

@@ -61,8 +61,8 @@ class RandomFeatures:
         size = float(np.abs(weights).max()) or 1.0
         S, b, w = (a.astype(np.float32) for a in (self.frequencies, self.phases, weights / size))
         cosines = np.cos(U.astype(np.float32) @ S.T + b)
-        sums = (cosines @ w) * self._scale(cosines)[:, 0]
-        return self._deviation * size * sums.astype(np.float64)
+        sums: Array = ((cosines @ w) * self._scale(cosines)[:, 0]).astype(np.float64)
+        return self._deviation * size * sums
 
     def sums_and_gradients(self, U: Array, weights: Array) -> tuple[Array, Array]:
         """Return phi(u)^T weights and its gradient at the rows of ``U`` (n, D).

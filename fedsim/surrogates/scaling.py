@@ -27,7 +27,10 @@ def spread(values: Array) -> float:
 
 
 def mean_of(values: Array) -> float:
-    """Return the mean of values, shape (n,); of equal values exactly that value, of none 0."""
+    """Return the mean of values, shape (n,); of equal values exactly that value, of none 0.
+
+    Their sum must be a finite number.
+    """
     if not len(values):
         return 0.0
     # A sum of equal values may be rounded.
