@@ -33,6 +33,9 @@ from fedsim.surrogates.rff import RandomFeatures, draw_features
 GRID_TOLERANCE = 1e-10
 """Largest share of the variance that a grid's factor may miss at any grid point."""
 
+GRID_NUMBERS = 2**22
+"""A grid's factor has at most so many entries (32 MiB)."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PosteriorPath:
@@ -95,7 +98,7 @@ def sample_path(
     return PosteriorPath(posterior, features, prior, posterior.weights - posterior.solve(misfit))
 
 
-def grid_factor(kernel: Kernel, grid: Array) -> Array:
+def grid_factor(kernel: Kernel, grid: Array) -> Array | None:
     """Return G with G G^T = k(grid, grid) up to :data:`GRID_TOLERANCE` times the variance.
 
     A Cholesky factorisation that always takes the point with the largest remaining variance
@@ -107,8 +110,10 @@ def grid_factor(kernel: Kernel, grid: Array) -> Array:
         grid: shape (points, D).
 
     Returns:
-        Shape (points, rank); read-only, so that it can be shared.
+        Shape (points, rank); read-only, so that it can be shared. None if it would have more than
+        :data:`GRID_NUMBERS` entries.
     """
+    most = GRID_NUMBERS // len(grid)
     remaining = kernel.diagonal(grid)
     rows = np.empty((0, len(grid)))  # G^T; grown by doubling
     rank = 0
@@ -116,6 +121,8 @@ def grid_factor(kernel: Kernel, grid: Array) -> Array:
         pivot = int(np.argmax(remaining))
         if remaining[pivot] <= GRID_TOLERANCE * kernel.variance:
             break
+        if rank == most:
+            return None
         if rank == len(rows):
             rows = np.concatenate([rows, np.empty((max(rank, 16), len(grid)))])
         column = kernel.matrix(grid[pivot : pivot + 1], grid)[0]
