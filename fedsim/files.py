@@ -1,24 +1,84 @@
-"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, atomic writes, names."""
+"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, writes, names."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+import threading
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from fedsim.errors import RunError, RunFolderError, cannot_write
+from fedsim.errors import Interrupted, RunError, RunFolderError, cannot_write
 from fedsim.space import Array
 
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
+
+
+class Fence:
+    """Ends a thread's writes to files: a thread itself cannot be ended.
+
+    A thread that runs in :meth:`around` writes through this module, and through
+    :mod:`fedsim.record.lines`, only until the fence is closed; then a write raises ``Interrupted``.
+    """
+
+    def __init__(self) -> None:
+        self._writing = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Put this thread's writes of the block behind the fence."""
+        token = _FENCE.set(self)
+        try:
+            yield
+        finally:
+            _FENCE.reset(token)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Let one write through.
+
+        Raises:
+            Interrupted: if the fence is closed.
+        """
+        with self._writing:
+            if self._closed:
+                raise Interrupted("the run has ended: nothing more is recorded")
+            yield
+
+    def close(self, seconds: float) -> None:
+        """Close the fence; wait for a write that has begun, but not longer than ``seconds``."""
+        held = self._writing.acquire(timeout=seconds)
+        self._closed = True
+        if held:
+            self._writing.release()
+
+
+_FENCE: ContextVar[Fence] = ContextVar("fence")
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Everything that writes to a run folder does so in this context: see :class:`Fence`.
+
+    Raises:
+        Interrupted: if this thread may write no more.
+    """
+    fence = _FENCE.get(None)
+    if fence is None:
+        yield
+    else:
+        with fence.write():
+            yield
 
 
 class _Loader(yaml.SafeLoader):
@@ -90,16 +150,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         RunFolderError: if the file cannot be written; the old content is kept.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise cannot_write(path, error) from error
+    with writing():
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise cannot_write(path, error) from error
 
 
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:

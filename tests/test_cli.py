@@ -53,7 +53,7 @@ class TestRun:
         result = last(out)
         assert result["folder"] == "runs/small-1"
         assert result["status"] == "done"
-        assert result["best"] <= result["mean"]  # of simple regrets
+        assert result["simple_regret"] <= result["mean_simple_regret"]
         assert {"pld", "rdp", "moments", "delta", "neighbouring_relation", "sampling"} <= set(
             result["epsilon"]
         )
@@ -75,7 +75,7 @@ class TestRun:
         found = [(one["variant"], one["seed"], one["status"]) for one in result["runs"]]
         assert found == [(v, s, "done") for v in "ab" for s in (1, 2)]
         assert result["status"] == "done"
-        assert "best" not in result
+        assert "best_observed" not in result
         journals = [body(Path(one["folder"]) / "journal.jsonl") for one in result["runs"]]
         assert len(set(journals)) == 4
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.running import JsonOption
 from fedsim.errors import ConfigError, nearest
+from fedsim.results.digits import with_error
 
 
 def compare(
@@ -47,7 +48,7 @@ def compare(
     if as_json:
         print_json({"rounds": [first, last], "baseline": against, "variants": found})
         return
-    metric = run.runs[0].summary()["metric"]
+    metric = str(run.runs[0].summary()["metric"]).replace("_", " ")
     make_console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
 
 
@@ -58,19 +59,13 @@ def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:
     table.add_column(f"better than {escape(baseline)} by", justify="right")
     table.add_column("p", justify="right")
     for row in found:
-        mean = _with_error(row["mean"], row["mean_error"], "")
+        mean = with_error(row["mean"], row["mean_error"])
         gain, p = "", ""
         if row["variant"] != baseline:
-            gain = _with_error(row["gain"], row["standard_error"], "+")
+            gain = with_error(row["gain"], row["standard_error"], "+")
             p = f"{row['p_value']:.2g}" if math.isfinite(row["p_value"]) else ""
         table.add_row(escape(row["variant"]), str(row["seeds"]), mean, gain, p)
     return table
-
-
-def _with_error(value: float, error: float, sign: str) -> str:
-    if math.isnan(value):
-        return ""
-    return f"{value:{sign}.4f}" + (f" ± {error:.4f}" if math.isfinite(error) else "")
 
 
 def _bounds(text: str | None, last: int) -> tuple[int, int]:

@@ -13,12 +13,13 @@ from rich.table import Table
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.display import duration, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
-from fedsim.cli.summary import closing_table, privacy_sentence
+from fedsim.cli.summary import closing_table, privacy_lines
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.model import read_config, ready_names, ready_text
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
+from fedsim.results.digits import significant
 from fedsim.rng import Keys
 from fedsim.simulation.evaluation import build_objective, call_once
 
@@ -69,9 +70,8 @@ def show(
     if found and not any(status.state in ("running", "waiting") for status in found.values()):
         again = f"continue with: fedsim resume {shlex.quote(str(run.folder))}"
         console.print(again, markup=False, soft_wrap=True)
-    private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
-    if private:
-        console.print(privacy_sentence(private), soft_wrap=True)
+    for line in privacy_lines(summaries):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _sentence(one: SeedRun, status: Status) -> str:
@@ -79,7 +79,9 @@ def _sentence(one: SeedRun, status: Status) -> str:
     progress, privacy, left = status.progress, status.privacy, status.seconds_left
     told = ""
     if privacy is not None:
-        told = f"ε {privacy.epsilon:.2f} ({privacy.accountant}, δ = {privacy.delta:.2g})"
+        told = (
+            f"ε {significant(privacy.epsilon, 3)} ({privacy.accountant}, δ = {privacy.delta:.2g})"
+        )
     parts = (
         f"{one.variant}, seed {one.seed}: {status.state}",
         f"{max(0, progress.round)} of {progress.rounds} rounds",
@@ -163,7 +165,7 @@ def plot(
         "fedsim.png"
     ),
 ) -> None:
-    """Draw regret (or best value) against rounds: mean and standard error over seeds."""
+    """Draw regret (or best observed value) against rounds: mean and standard error over seeds."""
     from fedsim.dashboards.plots import plot_runs
     from fedsim.results.analysis import load
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedsim.errors import cannot_write
+from fedsim.files import writing
 
 
 class Appender(Protocol):
@@ -38,11 +39,12 @@ class LineWriter:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self._path = path
         self._sync = sync
-        cut_torn_line(path)
-        try:
-            self._file = path.open("ab", buffering=0)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        with writing():
+            cut_torn_line(path)
+            try:
+                self._file = path.open("ab", buffering=0)
+            except OSError as error:
+                raise cannot_write(path, error) from error
 
     @property
     def empty(self) -> bool:
@@ -57,13 +59,14 @@ class LineWriter:
         """
         # An unbuffered write may be short (nearly full disk): repeat until all is out or it fails.
         rest = memoryview(encode(line))
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            if self._sync:
-                os.fsync(self._file.fileno())
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+        with writing():
+            try:
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+                if self._sync:
+                    os.fsync(self._file.fileno())
+            except OSError as error:
+                raise cannot_write(self._path, error) from error
 
     def close(self) -> None:
         """Close the file."""

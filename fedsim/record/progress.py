@@ -24,7 +24,8 @@ class Progress:
     Attributes:
         round: the last finished round, -1 before the initial design.
         rounds: the number of rounds after it.
-        scores: how good the agents' best values are.
+        scores: how good the agents' points are.
+        metric: the score that the run is judged by, see :attr:`Tally.metric`.
         spent: the privacy ledger so far.
         agents: the number of agents.
         present: how many of them took part in the last round.
@@ -36,6 +37,7 @@ class Progress:
     round: int = -1
     rounds: int = 0
     scores: Scores = field(default_factory=Scores)
+    metric: str = "best_observed"
     spent: Ledger = field(default_factory=Ledger)
     agents: int = 0
     present: int = 0
@@ -50,6 +52,7 @@ class Progress:
             round=tally.round,
             rounds=rounds,
             scores=tally.scores(),
+            metric=tally.metric,
             spent=spent,
             agents=tally.agents,
             present=len(tally.present),

@@ -16,6 +16,7 @@ from scipy.stats import t as student_t
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
 from fedsim.results.analysis import Run
+from fedsim.results.digits import with_error
 from fedsim.space import Array
 
 
@@ -48,20 +49,20 @@ class Difference:
         """Return the comparison as a sentence."""
         if self.seeds < 2:
             return (
-                f"{self.variant} against {self.baseline}: {self.gain:+.4f}, one seed: no error "
-                "bar; use several seeds"
+                f"{self.variant} against {self.baseline}: "
+                f"{with_error(self.gain, None, '+')}, one seed: no error bar; use several seeds"
             )
         beats = "beats" if self.significant else "does NOT beat"
         return (
-            f"{self.variant} {beats} {self.baseline}: {self.gain:+.4f} ± "
-            f"{self.standard_error:.4f} ({self.seeds} paired seeds)"
+            f"{self.variant} {beats} {self.baseline}: "
+            f"{with_error(self.gain, self.standard_error, '+')} ({self.seeds} paired seeds)"
         )
 
 
 def scores(run: Run, first: int, last: int) -> pd.DataFrame:
     """Return each variant's mean score over rounds ``first`` to ``last``: one row per seed.
 
-    The score is the simple regret if the scenario knows it, else the best value so far.
+    The score is the simple regret if the scenario knows it, else the best observed value so far.
 
     Raises:
         ConfigError: if the run has no such rounds.
@@ -72,7 +73,7 @@ def scores(run: Run, first: int, last: int) -> pd.DataFrame:
         raise ConfigError(
             f"rounds: expected some of 0 to {rounds['round'].max()}, got {first} to {last}"
         )
-    column = "mean_simple_regret" if "mean_simple_regret" in rounds else "mean_best"
+    column = "mean_simple_regret" if "mean_simple_regret" in rounds else "mean_best_observed"
     means = chosen.groupby(["seed", "variant"], sort=False)[column].mean().unstack()
     return means[list(dict.fromkeys(rounds["variant"]))]
 
@@ -80,7 +81,7 @@ def scores(run: Run, first: int, last: int) -> pd.DataFrame:
 def difference(run: Run, table: pd.DataFrame, variant: str, baseline: str) -> Difference:
     """Compare two columns of :func:`scores` on their common seeds."""
     summary = run.runs[0].summary()
-    lower_is_better = summary["metric"] == "simple regret" or summary["direction"] == "minimize"
+    lower_is_better = summary["metric"] == "simple_regret" or summary["direction"] == "minimize"
     gains = (table[variant] - table[baseline]).dropna().to_numpy(dtype=float)
     if lower_is_better:
         gains = -gains

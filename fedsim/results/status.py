@@ -6,7 +6,7 @@ Nothing is written to the folder. Files that the run is writing may be incomplet
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
@@ -62,14 +62,13 @@ class Status:
         return {
             "status": self.state,
             "reason": self.reason,
-            "metric": "best value",
+            "metric": progress.metric,
             "direction": self.direction,
             "round": progress.round,
             "rounds": progress.rounds,
-            "best": progress.scores.best,
-            "mean": progress.scores.mean_best,
-            "mean_simple_regret": progress.scores.mean_simple_regret,
+            **asdict(progress.scores),
             "agents": progress.agents,
+            "agents_with_values": progress.scores.agents,
             "agents_present": progress.present,
             "evaluations": progress.evaluations,
             "evaluations_under_way": self.under_way,

@@ -1,8 +1,8 @@
 """The tables and the outcome of a finished run, made from its journal.
 
-Values are in the scenario's own sign and units. If a scenario knows its optimum and its noiseless
-values, the score is the **simple regret** (the distance from the optimum to the best noiseless
-value so far, including the initial design), else the best observed value so far.
+Values are in the scenario's own sign and units. :class:`fedsim.record.tally.Scores` says what the
+columns of the rounds are. If a scenario knows its optimum and its noiseless values, the metric is
+the simple regret, else the best observed value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
     tally = facts.tally()
     scores = list(_scores_by_round(entries, tally, facts.rounds))
     observed = _observation_table(list(observations(entries)), space, facts, tally.knows_regret)
-    rounds = _round_table(scores, observed, tally.knows_regret)
+    rounds = _round_table(scores, observed, tally)
     rounds = _with_privacy(rounds, entries, facts.delta)
     observed.to_parquet(folder.path / "observations.parquet")
     rounds.to_parquet(folder.path / "rounds.parquet")
@@ -87,18 +87,20 @@ def _observation_table(
     return table
 
 
-def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, regret: bool) -> pd.DataFrame:
+def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, tally: Tally) -> pd.DataFrame:
     """Return one row per round, including rounds without observations.
 
     Means are over the ``agents`` that have observed something so far: if some start late or never,
     means of different rounds or runs are over different agents. If there are none, they are NaN.
     """
     table = pd.DataFrame([asdict(one) for one in scores])
-    means = table.columns.drop("agents")
-    table[means] = table[means].astype(float)  # None is NaN
+    names = table.columns.drop("agents")
+    table[names] = table[names].astype(float)  # None is NaN
+    known = {"observed": True, "noiseless": tally.knows_noiseless, "regret": tally.knows_regret}
+    table = table.drop(columns=[n for n in names if not known[n.rpartition("_")[2]]])
     table.insert(0, "round", range(len(scores)))
-    if not regret:
-        return table.drop(columns=["mean_simple_regret", "best_simple_regret"])
+    if not tally.knows_regret:
+        return table
     by_round = observed.groupby("round")["regret"].mean()
     table["mean_regret"] = by_round.reindex(table["round"]).to_numpy()
     # An agent that was absent at first makes its initial design later: not a query, either.
@@ -159,15 +161,13 @@ def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
 def _outcome(
     folder: RunFolder, facts: Facts, tally: Tally, last: Scores, entries: Sequence[Entry]
 ) -> dict[str, Any]:
-    regret = tally.knows_regret
     releases = [entry for entry in entries if isinstance(entry, ReleaseEntry)]
     events = [release.event for release in releases if release.event is not None]
     timings = read_timings(folder.timings)
     outcome: dict[str, Any] = {
-        "metric": "simple regret" if regret else "best value",
+        "metric": tally.metric,
         "direction": facts.direction,
-        "best": last.best_simple_regret if regret else last.best,
-        "mean": last.mean_simple_regret if regret else last.mean_best,
+        **asdict(last),
         "agents": facts.agents,
         "agents_with_values": last.agents,
         "evaluations": tally.evaluations,

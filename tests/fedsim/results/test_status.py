@@ -97,12 +97,12 @@ def test_a_run_that_runs_and_is_killed(
     assert first["epsilon"]["releases"] == 2
     assert first["epsilon"]["pld"] > 0
     assert first["seconds_left"] > 0
-    assert (first["direction"], first["metric"]) == ("minimize", "best value")
-    assert 0 <= first["best"] < 1
-    assert 10 <= first["mean"] < 11
-    assert (second["round"], second["best"], second["seconds_left"]) == (-1, None, None)
+    assert (first["direction"], first["metric"]) == ("minimize", "best_observed")
+    assert 0 <= first["best_observed"] < 1
+    assert 10 <= first["mean_best_observed"] < 11
+    assert (second["round"], second["best_observed"], second["seconds_left"]) == (-1, None, None)
     text = show(capsys)
-    assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best 0." in text
+    assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best observed 0." in text
     assert "(pld, δ = 1e-05), 3 agents, 1 failed, " in text
     assert "8 evaluations, 1 more done in the next step, about 0:00:" in text
     assert f"seed 1: waiting, 0 of {ROUNDS} rounds\n" in text
@@ -111,7 +111,7 @@ def test_a_run_that_runs_and_is_killed(
     waiting.kill()
     waiting.wait()
     text = show(capsys)
-    assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best 0." in text
+    assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best observed 0." in text
     assert f"seed 1: not started, 0 of {ROUNDS} rounds\n" in text
     assert "continue with: fedsim resume runs/small-1" in text
 
@@ -165,7 +165,7 @@ def test_folders_of_earlier_versions_are_shown(stopped: Path) -> None:
     new = ("seed", "rounds", "optima", "delta", "accountant", "accounting")
     path.write_text(json.dumps({k: v for k, v in manifest.items() if k not in new}), "utf-8")
     found = only()
-    assert found.progress.scores.best == whole.progress.scores.best
+    assert found.progress.scores.best_observed == whole.progress.scores.best_observed
     assert (found.state, found.privacy) == (whole.state, whole.privacy)
 
 
@@ -243,7 +243,7 @@ def test_a_scenario_that_is_gone_is_not_missed(
     assert (found.progress.agents, found.progress.evaluations) == (3, 15)
     assert found.privacy is not None
     (record,) = json.loads(show(capsys, "--json"))["runs"]
-    assert record["best"] >= record["mean"]
+    assert record["best_observed"] >= record["mean_best_observed"]
     assert record["round"] == 3
 
 

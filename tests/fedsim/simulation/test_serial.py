@@ -81,6 +81,79 @@ def test_ctrl_c_ends_the_run_after_the_evaluation(hanging: Simulation) -> None:
     assert len(list(read_journal(RunFolder(hanging.folder).journal))) < 4
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file of a run, and what it holds."""
+    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("agent", [0, 1], ids=["before it started", "in round 1"])
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [(TimeoutError("my limit"), TimeoutError), (KeyboardInterrupt(), Interrupted)],
+    ids=["a time limit", "an interrupt"],
+)
+def test_whatever_ends_the_call_ends_the_record(
+    hanging: Simulation,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: BaseException,
+    expected: type[BaseException],
+    agent: int,
+) -> None:
+    """The thread hangs in the objective for longer than anyone waits, then it goes on."""
+    users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
+    monkeypatch.setattr("fedsim.simulation.serial.GRACE_SECONDS", 0.1)
+    if agent == 0:
+        monkeypatch.setattr(users, "calls", [0] * 4)  # the first evaluation of all hangs
+        monkeypatch.setattr(users, "wait", lambda agent: float(users.let_go.wait(600)))
+
+    def late(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(expected):
+            run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    recorded = contents(hanging.folder)
+    (thread,) = (t for t in threading.enumerate() if t.name == "fedsim-serial")
+    users.let_go.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert contents(hanging.folder) == recorded
+    with locked(hanging.folder, 0):  # a resume can begin
+        pass
+    assert entry_rounds(hanging) == ([] if agent == 0 else [0])
+    run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
+    assert entry_rounds(hanging) == [0, 1, 2]
+
+
+def entry_rounds(simulation: Simulation) -> list[int]:
+    journal = RunFolder(simulation.folder).journal
+    return [entry.t for entry in read_journal(journal)] if journal.exists() else []
+
+
+def test_nothing_is_told_once_the_call_has_ended(
+    hanging: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.simulation.serial.GRACE_SECONDS", 0.1)
+    told: list[int] = []
+    with pytest.raises(Interrupted, match="stopped from outside"):
+        run_serial(
+            hanging,
+            build_scenario(hanging.spec),
+            60.0,
+            lambda progress: told.append(progress.round),
+            stopped=lambda: bool(told),
+        )
+    users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
+    (thread,) = (t for t in threading.enumerate() if t.name == "fedsim-serial")
+    users.let_go.set()
+    thread.join(60)
+    assert told == [0]
+
+
 def test_two_runs_never_share_a_folder(
     hanging: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
