@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.refinement import Differentiable, climb
+from fedsim.refinement import NEWTON_DIMENSIONS, Differentiable, climb
 from fedsim.space import Array, Box, Choice, Space
 
 _TURNS = 20  # at most, of climbing the numbers and stepping to neighbours
@@ -40,88 +40,107 @@ def climb_in_space(
     numbers = np.array([p.cells is None for p in space.parameters])
     if numbers.all():
         return climb(function, box, U, unit, spread)
-    ends, values = np.array(U), np.empty(len(U))
-    for i, u in enumerate(ends):
-        values[i] = function.values(space.embed(u[None]))[0]
-        for turn in range(_TURNS):
-            moved, value = _step_to_neighbours(space, function, box, u, values[i])
-            if turn and value == values[i]:
-                break
-            u, values[i] = moved, value
-            if not numbers.any():
-                break
-            u, values[i] = _climb_numbers(space, function, box, u, numbers, unit, spread)
-        ends[i] = u
+    ends, values = np.array(U), function.values(space.embed(U))
+    rising = np.arange(len(U))
+    for turn in range(_TURNS):
+        moved, higher = _step_to_neighbours(space, function, box, ends[rising], values[rising])
+        if turn:  # the numbers are at their best until a step changes another parameter
+            better = higher > values[rising]
+            rising, moved, higher = rising[better], moved[better], higher[better]
+        if numbers.any() and len(rising):
+            moved, higher = _climb_numbers(space, function, box, moved, numbers, unit, spread)
+        ends[rising], values[rising] = moved, higher
+        if not (numbers.any() and len(rising)):
+            break
     return ends, values
 
 
-def neighbours(space: Space, u: Array) -> Array:
-    """Return the points that differ from a point of the space in one finite parameter, (k, D)."""
-    found = [np.empty((0, space.dimension))]
+def neighbours(space: Space, U: Array) -> Array:
+    """Return the points that differ from each point of the space in one finite parameter.
+
+    Args:
+        space: the search space.
+        U: points of the space, shape (k, D).
+
+    Returns:
+        Shape (k, m, D); where a number has no neighbour at some distance, the point itself.
+    """
+    found = [np.empty((len(U), 0, space.dimension))]
     for d, p in enumerate(space.parameters):
         if p.cells is None:
             continue
-        here = int(p.cells.indices(u[d]))
+        here = p.cells.indices(U[:, d])[:, None]
         if isinstance(p, Choice):
-            others = np.delete(np.arange(p.cells.count), here)
+            others = (here + np.arange(1, p.cells.count)) % p.cells.count
         else:
-            away = 2 ** np.arange((p.cells.count - 1).bit_length())
-            others = np.concatenate([here - away, here + away])
-            others = others[(others >= 0) & (others < p.cells.count)]
-        points = np.tile(u, (len(others), 1))
-        points[:, d] = p.cells.units(others)
+            steps = 2 ** np.arange((p.cells.count - 1).bit_length())
+            others = here + np.concatenate([-steps, steps])
+            others = np.where((others >= 0) & (others < p.cells.count), others, here)
+        points = np.repeat(U[:, None], others.shape[1], axis=1)
+        points[:, :, d] = p.cells.units(others)
         found.append(points)
-    return np.concatenate(found)
+    return np.concatenate(found, axis=1)
 
 
 def _step_to_neighbours(
-    space: Space, function: Differentiable, box: Box, u: Array, value: float
-) -> tuple[Array, float]:
-    """Step to the best neighbour in the box until none is better."""
+    space: Space, function: Differentiable, box: Box, U: Array, values: Array
+) -> tuple[Array, Array]:
+    """Step from each point (k, D) to its best neighbour in the box until none is better."""
+    U, values = U.copy(), values.copy()
+    rising = np.arange(len(U))
     for _ in range(_STEPS):
-        near = neighbours(space, u)
-        near = near[box.contains(near)]
-        if not len(near):
+        near = neighbours(space, U[rising])
+        k, m, D = near.shape
+        if not k * m:
             break
-        values = function.values(space.embed(near))
-        best = int(np.argmax(values))
-        if not values[best] > value:
-            break
-        u, value = near[best], float(values[best])
-    return u, value
+        flat = near.reshape(-1, D)
+        found = np.where(box.contains(flat), function.values(space.embed(flat)), -np.inf)
+        best = found.reshape(k, m).argmax(axis=1)
+        highest = found.reshape(k, m)[np.arange(k), best]
+        better = highest > values[rising]
+        chosen = near[np.arange(k), best][better]
+        rising = rising[better]
+        U[rising], values[rising] = chosen, highest[better]
+    return U, values
 
 
 def _climb_numbers(
     space: Space,
     function: Differentiable,
     box: Box,
-    u: Array,
+    U: Array,
     numbers: NDArray[np.bool_],
     unit: float,
     spread: float,
-) -> tuple[Array, float]:
-    """Climb from one point along the coordinates in ``numbers``, shape (D,)."""
-    embedded = np.repeat(numbers, space.embedded_widths)
+) -> tuple[Array, Array]:
+    """Climb from each point (k, D) along the coordinates in ``numbers``, shape (D,)."""
+    columns = np.flatnonzero(np.repeat(numbers, space.embedded_widths))
     edges = Box(*(tuple(np.array(b)[numbers].tolist()) for b in (box.lower, box.upper)))
-    along = _Slice(function, space.embed(u[None])[0], np.flatnonzero(embedded))
-    ends, values = climb(along, edges, u[None, numbers], unit, spread)
-    u = u.copy()
-    u[numbers] = ends[0]
-    return u, float(values[0])
+    at_once = len(columns) <= NEWTON_DIMENSIONS
+    groups = [np.arange(len(U))] if at_once else [np.array([i]) for i in range(len(U))]
+    ends, values = U.copy(), np.empty(len(U))
+    for rows in groups:
+        along = _Slice(function, space.embed(U[rows]), columns)
+        starts = U[np.ix_(rows, numbers)]
+        ends[np.ix_(rows, numbers)], values[rows] = climb(along, edges, starts, unit, spread)
+    return ends, values
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """A function along some coordinates, with the others fixed.
+    """A function along some coordinates from several points, whose others are fixed.
+
+    Newton's method asks for the same number of rows for each point, in the points' order; there
+    is one point only for L-BFGS-B.
 
     Attributes:
         function: on E coordinates.
-        point: of which all others are taken, shape (E,).
+        points: of which all others are taken, shape (k, E).
         columns: the C coordinates that vary, shape (C,).
     """
 
     function: Differentiable
-    point: Array
+    points: Array
     columns: NDArray[np.intp]
 
     def values(self, V: Array) -> Array:
@@ -134,6 +153,6 @@ class _Slice:
         return values, gradients[:, self.columns]
 
     def _whole(self, V: Array) -> Array:
-        Z = np.tile(self.point, (len(V), 1))
+        Z = np.repeat(self.points, len(V) // len(self.points), axis=0)
         Z[:, self.columns] = V
         return Z

@@ -78,7 +78,7 @@ class Parameter:
             broken = _broken_level(self.lower, self.upper, self.scale, self.levels)
             if broken is not None:
                 raise ConfigError(
-                    f"{where}: expected levels that are whole numbers, got {broken:g} among "
+                    f"{where}: expected levels that are whole numbers, got {float(broken):g} among "
                     f"{self.levels} levels on {bounds}; choose another number of levels"
                 )
 

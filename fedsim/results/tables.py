@@ -78,8 +78,12 @@ def _observation_table(
         "y": np.array([r.y for r in records], dtype=float),
         "noiseless": np.array([r.noiseless for r in records], dtype=float),
     }
-    for name in space.names:
-        columns[f"point.{name}"] = [p[name] for p in points]
+    for p in space.parameters:
+        values = [point[p.name] for point in points]
+        texts = p.column == "text"
+        columns[f"point.{p.name}"] = (
+            [str(v) for v in values] if texts else np.array(values, p.column)
+        )
     table = pd.DataFrame(columns)
     if regret:
         optima = np.array(facts.optima)[table["agent"].to_numpy()]
