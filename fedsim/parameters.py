@@ -187,7 +187,7 @@ class Choice:
         where = f"parameter {self.name!r}"
         if isinstance(self.options, str) or not isinstance(self.options, Sequence):
             raise ConfigError(f"{where}: expected a list of options, got {self.options!r}")
-        options = tuple(self.options)
+        options = tuple(o.item() if isinstance(o, np.generic) else o for o in self.options)
         object.__setattr__(self, "options", options)  # hashable, whatever sequence was given
         for option in options:
             valid = isinstance(option, (str, bool, int, float)) and option == option
