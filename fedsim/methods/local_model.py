@@ -6,7 +6,7 @@ f ~ GP(mu, beta^2 sigma^2) given the agent's observations.
 Deviations: beta is a constant (default 1), not the theorem's schedule. The prior mean is by
 default the mean of the agent's outputs (the paper's: zero), and hyper-parameters are by default
 fitted. On a grid a sample is exact and compared at every point, where the grid's factor is not too
-large (:data:`fedsim.surrogates.paths.GRID_NUMBERS`). On any other space all agents compare their
+large (:data:`fedsim.surrogates.paths.GRID_WORK`). On any other space all agents compare their
 samples at the step's shared candidates, 400 by default (App. B.2.6: 1000 of their own), and climb
 from the best. A proposal that repeats an earlier query is
 kept: observations are noisy, so a repeated one is informative.
@@ -93,15 +93,10 @@ class Memo:
     """A cache of a pure function's most recent results, keyed by what they depend on.
 
     It saves work for agents that share a process, and never changes a result.
-
-    Args:
-        size: the largest number of results that are kept.
-        megabytes: what they may take together; the last is kept in any case.
     """
 
-    def __init__(self, size: int, megabytes: float = math.inf) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._megabytes = megabytes
         self._results: OrderedDict[Hashable, Array] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
@@ -110,14 +105,10 @@ class Memo:
             result = compute()
             result.setflags(write=False)
             self._results[key] = result
-            while len(self._results) > self._size or self._is_large():
+            if len(self._results) > self._size:
                 self._results.popitem(last=False)
         self._results.move_to_end(key)
         return self._results[key]
-
-    def _is_large(self) -> bool:
-        kept = sum(result.nbytes for result in self._results.values())
-        return len(self._results) > 1 and kept > self._megabytes * 2**20
 
 
 class SharedWork:
@@ -130,7 +121,7 @@ class SharedWork:
     def __init__(self, space: Space) -> None:
         self.space = space
         self._candidates = Memo(2)
-        self._factors = Memo(16, megabytes=128)
+        self._factors = Memo(16)
 
     def candidates(self, seed: int, step: int, count: int) -> Array:
         """Return points to compare, the same for all agents, shape (count, D).
