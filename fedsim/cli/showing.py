@@ -25,7 +25,7 @@ from fedsim.rng import Keys
 from fedsim.simulation.evaluation import build_objective, call_once
 
 if TYPE_CHECKING:
-    from fedsim.results.analysis import SeedRun
+    from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
 
@@ -68,7 +68,7 @@ def show(
         console.print(line, markup=False, soft_wrap=True)
     if states & {"done", "running", "interrupted", "failed", "stopped"}:
         told = shlex.quote(str(run.folder))
-        console.print(f"the best points: fedsim best {told}", markup=False, soft_wrap=True)
+        console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
         whole = shlex.quote(str(run.whole))
         console.print(f"continue with: fedsim resume {whole}", markup=False, soft_wrap=True)

@@ -8,134 +8,25 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, read_yaml
-from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
+from fedsim.record.runfolder import RunFolder, run_folder_of
+from fedsim.results.seeds import SeedRun
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
 
+    from fedsim.protocol import AgentId
+    from fedsim.results.best import BestPoint
+
+Part = TypeVar("Part", bound=Sized)
+
 _SEED = re.compile(r"seed-(\d{1,18})")
-
-
-@dataclass(frozen=True)
-class SeedRun:
-    """One finished or unfinished seed of one variant.
-
-    Attributes:
-        variant: the variant's label; the method's name if the run has only one.
-        folder: its folder.
-    """
-
-    variant: str
-    folder: RunFolder
-
-    @property
-    def name(self) -> str:
-        """What it is called in sentences."""
-        return f"{self.variant}, seed {self.seed}"
-
-    @property
-    def seed(self) -> int:
-        """The seed, from the folder's name."""
-        return int(self.folder.path.name.removeprefix("seed-"))
-
-    @property
-    def status(self) -> str:
-        """What was recorded last: as ``state``, but ``running`` also if it was killed."""
-        return str(self.folder.manifest().get("status", "not started"))
-
-    @property
-    def state(self) -> str:
-        """The status now, since a kill leaves no trace in the record.
-
-        ``done``, ``failed``, ``interrupted`` or ``not started``; ``running`` if a process works on
-        it; ``waiting``, if one works on another seed of its run; ``stopped``, if it was killed.
-        """
-        status = self.status
-        if status == "done":
-            return status
-        held = is_locked(self.folder.path)
-        if held is None:  # the file system has no locks: the record is all there is
-            return status
-        if held:
-            return "running"
-        if is_locked(run_folder_of(self.folder.path)):
-            return "waiting"
-        return "stopped" if status == "running" else status
-
-    @property
-    def observations(self) -> pd.DataFrame:
-        """One row per evaluation so far; errors as in :meth:`table`."""
-        return self.table("observations")
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """One row per round so far; errors as in :meth:`table`."""
-        return self.table("rounds")
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Return ``observations`` or ``rounds`` so far.
-
-        Raises:
-            RunFolderError: if there is nothing yet, or a file is damaged.
-        """
-        from fedsim.results.tables import made_table, stored_table
-
-        if self.status == "done":
-            stored = stored_table(self.folder, name)
-            if stored is not None:
-                return stored
-        return made_table(self.folder, self.facts(), name)
-
-    def facts(self) -> Facts:
-        """Return what is known about the seed, once it has started.
-
-        Raises:
-            RunFolderError: if it has not, or its manifest is damaged.
-        """
-        manifest = self.folder.manifest()
-        if "agents" not in manifest:
-            if self.status == "done" or self.folder.journal.exists():
-                raise RunFolderError(
-                    f"{self.folder.path / 'manifest.json'}: damaged: agents is missing"
-                )
-            why = f": {manifest['reason']}" if manifest.get("reason") else ""
-            raise RunFolderError(
-                f"{self.folder.path}: nothing is recorded yet (status: {self.state}{why}); "
-                "`fedsim resume` starts it"
-            )
-        return Facts.of(self.folder)
-
-    def summary(self) -> dict[str, Any]:
-        """Return its identity and status, and if it is done, its outcome: ``fedsim run --json``.
-
-        Raises:
-            RunFolderError: if its manifest is damaged, and its journal cannot replace it.
-        """
-        from fedsim.results.outcome import is_outcome
-
-        manifest, status = self.folder.manifest(), self.status
-        found: dict[str, Any] = {
-            "variant": self.variant,
-            "seed": self.seed,
-            "folder": str(self.folder.path),
-            "status": status,
-        }
-        if status != "done":
-            return found
-        outcome: dict[str, Any] = manifest.get("outcome", {})
-        if not is_outcome(outcome):  # damaged, or of an earlier version
-            from fedsim.results.tables import outcome_of
-
-            outcome = outcome_of(self.folder, self.facts())
-        return {**found, **outcome}
 
 
 @dataclass(frozen=True)
@@ -187,41 +78,92 @@ class Run:
         """
         import pandas as pd
 
-        tables: list[pd.DataFrame] = []
+        found, missing = self._gather(lambda run: run.table(name))
+        tables = [table for _, table in found]
+        for run, table in found:
+            table.insert(0, "variant", run.variant)
+            table.insert(1, "seed", run.seed)
+        return pd.concat(tables, ignore_index=True), missing
+
+    def best(
+        self, *, agent: AgentId | None = None, variant: str | None = None, seed: int | None = None
+    ) -> BestPoint:
+        """Return the point with the best observed value, in the user's units.
+
+        Args:
+            agent: only this agent's points; None: all agents'.
+            variant: only this variant's; None: all variants'.
+            seed: only this seed's; None: all seeds'.
+
+        Raises:
+            ConfigError: if there is no such point, or some variants maximise and others minimise.
+            RunFolderError: if no seed has anything to show.
+        """
+        from fedsim.results.best import best_of, matching
+
+        return best_of(matching(self.best_points(), agent, variant, seed))
+
+    def best_points(self) -> tuple[BestPoint, ...]:
+        """Return every agent's best point, for every variant and seed; see :meth:`read_best`."""
+        points, missing = self.read_best()
+        self._warn(missing)
+        return points
+
+    def read_best(self) -> tuple[tuple[BestPoint, ...], list[str]]:
+        """Return every agent's best point, and a sentence for each seed that is incomplete.
+
+        Raises:
+            RunFolderError: if no seed has anything to show.
+        """
+        from fedsim.results.best import best_of_seed
+
+        found, missing = self._gather(best_of_seed)
+        return tuple(point for _, points in found for point in points), missing
+
+    def _gather(
+        self, get: Callable[[SeedRun], Part]
+    ) -> tuple[list[tuple[SeedRun, Part]], list[str]]:
+        """Return something of every seed that has it, and a sentence for each incomplete seed."""
+        found: list[tuple[SeedRun, Part]] = []
         missing: list[str] = []
         errors: list[RunFolderError] = []
         for run in self.runs:
             try:
-                table, state = run.table(name), run.state
+                part = get(run)
+                missing += filter(None, [run.so_far()])
             except RunFolderError as error:
                 errors.append(error)
                 missing.append(f"{run.name} is left out: {error}")
                 continue
-            if state != "done":
-                missing.append(_so_far(run, state, table))
-            if len(table):
-                table.insert(0, "variant", run.variant)
-                table.insert(1, "seed", run.seed)
-                tables.append(table)
-        if not tables:
-            nothing = "nothing is recorded yet; `fedsim resume` continues the run"
-            raise errors[0] if errors else RunFolderError(f"{self.folder}: {nothing}")
-        return pd.concat(tables, ignore_index=True), missing
+            if len(part):
+                found.append((run, part))
+        if not found:
+            nothing = f"{self.folder}: nothing is recorded yet; `fedsim resume` continues the run"
+            raise errors[0] if errors else RunFolderError(nothing)
+        return found, missing
 
     def _warned(self, name: str) -> pd.DataFrame:
         table, missing = self.read(name)
-        if missing:
-            warnings.warn(f"{self.folder} is incomplete: {'; '.join(missing)}", stacklevel=3)
+        self._warn(missing)
         return table
 
+    def _warn(self, missing: Sequence[str]) -> None:
+        if missing:
+            warnings.warn(f"{self.folder} is incomplete: {'; '.join(missing)}", stacklevel=4)
 
-def _so_far(run: SeedRun, state: str, table: pd.DataFrame) -> str:
-    """Return how far an unfinished seed is, as a sentence."""
-    reason = run.folder.manifest().get("reason") if state in ("failed", "interrupted") else None
-    last = table["round"].max() if len(table) else 0
-    return f"{run.name}: {state}, {max(0, int(last))} of {run.facts().rounds} rounds" + (
-        f": {reason}" if reason else ""
-    )
+
+AnyRun = Run | str | Path
+"""A run, or its folder."""
+
+
+def opened(runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
+    """Return one or several runs; folders are opened.
+
+    Raises:
+        RunFolderError: if one is not a run folder.
+    """
+    several = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    return [run if isinstance(run, Run) else load(run) for run in several]
 
 
 def load(folder: str | Path) -> Run:

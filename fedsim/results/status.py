@@ -19,7 +19,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
-from fedsim.results.analysis import SeedRun
+from fedsim.results.seeds import SeedRun
 
 
 @dataclass(frozen=True)
