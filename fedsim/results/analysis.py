@@ -155,6 +155,20 @@ class Run:
             warnings.warn(f"{self.folder} is incomplete: {'; '.join(missing)}", stacklevel=4)
 
 
+AnyRun = Run | str | Path
+"""A run, or its folder."""
+
+
+def opened(runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
+    """Return one or several runs; folders are opened.
+
+    Raises:
+        RunFolderError: if one is not a run folder.
+    """
+    several = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    return [run if isinstance(run, Run) else load(run) for run in several]
+
+
 def load(folder: str | Path) -> Run:
     """Open a run folder, or the folder of one of its variants or seeds.
 
