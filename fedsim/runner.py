@@ -15,13 +15,13 @@ from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.errors import RunFolderError
 from fedsim.execution import execute
-from fedsim.files import read_yaml, slugify, write_yaml
+from fedsim.files import read_yaml, slugify
 from fedsim.jobs import Job, Listener, is_done
 from fedsim.placement import place
 from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
-from fedsim.record.runfolder import RunFolder, locked, new_run_folder
+from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
@@ -57,8 +57,7 @@ def run(
     checks, placement = place(experiment, experiment.jobs, jobs)
     folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
     origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
-    write_yaml(folder / "origin.yaml", origin)
-    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
+    begin(folder, experiment.config.model_dump(mode="json"), origin)
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())

@@ -78,7 +78,7 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
 
     def simulate(scenario: Scenario) -> None:
         deadline, stopped = job.config.deadlines.evaluation, parent.stop.is_set
-        run_serial(job.simulation, scenario, deadline, reporter.note, stopped)
+        run_serial(job.simulation, scenario, deadline, reporter.note, stopped, quiet=True)
         reporter.send()
 
     try:

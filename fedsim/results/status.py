@@ -145,7 +145,10 @@ class StatusReader:
 
 def _state(run: SeedRun) -> str:
     """Return a run's state; the manifest is not enough, since a kill leaves no trace in it."""
-    if is_locked(run.folder.path):
+    held = is_locked(run.folder.path)
+    if held is None:  # the file system has no locks: the manifest is all there is
+        return run.status
+    if held:
         return "running"
     if is_locked(run_folder_of(run.folder.path)):
         return "waiting"

@@ -19,6 +19,7 @@ from fedsim.errors import Interrupted
 from fedsim.files import Fence
 from fedsim.imports import user_stack
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logs import Log, captured, copied
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
@@ -26,6 +27,9 @@ from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
 from fedsim.workload import Scenario
+
+OWN_LOG = "process.log"
+"""The name of what this process prints, in the run folder."""
 
 GRACE_SECONDS = 5.0
 """How long a stopped run may take to finish its current evaluation."""
@@ -41,11 +45,14 @@ class _Worker(threading.Thread):
     thread look finished.
     """
 
-    def __init__(self, simulation: Simulation, scenario: Scenario, notify: Notify) -> None:
+    def __init__(
+        self, simulation: Simulation, scenario: Scenario, notify: Notify, quiet: bool
+    ) -> None:
         super().__init__(daemon=True, name="fedsim-serial")
         self.simulation = simulation
         self.scenario = scenario
         self.notify = notify
+        self.quiet = quiet
         self.stop = threading.Event()
         self.done = threading.Event()
         self.activity = Activity()
@@ -64,7 +71,11 @@ class _Worker(threading.Thread):
     def _simulate(self) -> None:
         spec, folder = self.simulation.spec, RunFolder(self.simulation.folder)
         stopped, activity = self.stop.is_set, self.activity
-        with closing(EvaluationLog(folder.evaluations, self.simulation.run)) as log:
+        keep = captured if self.quiet else copied
+        with (
+            closing(EvaluationLog(folder.evaluations, self.simulation.run)) as log,
+            keep(Log(folder.logs / OWN_LOG, "server")) as activity.log,
+        ):
             evaluator = LocalEvaluator(spec, self.scenario, activity, stopped, log=log)
             evaluator.needs(0)
             method = build_method(spec, self.scenario)
@@ -108,6 +119,7 @@ def run_serial(
     evaluation_deadline: float,
     notify: Notify,
     stopped: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
 ) -> None:
     """Run one simulation in this process, or resume it.
 
@@ -121,13 +133,14 @@ def run_serial(
         evaluation_deadline: seconds that one call of an objective may take.
         notify: called with the progress after each round, from the worker's thread.
         stopped: checked all the time; True ends the run with ``Interrupted``.
+        quiet: whether what this process prints goes to the run folder only, and not also on.
 
     Raises:
         ObjectiveError: if an objective raised, returned an invalid value or missed the deadline.
         Interrupted: after Ctrl-C, or if ``stopped`` returns True.
         FedsimError: for any other failure.
     """
-    worker, grace = _Worker(simulation, scenario, notify), GRACE_SECONDS
+    worker, grace = _Worker(simulation, scenario, notify, quiet), GRACE_SECONDS
     with RunFolder(simulation.folder).locked():
         try:
             worker.start()
@@ -136,7 +149,9 @@ def run_serial(
                 if evaluating and time.monotonic() - evaluating.since > evaluation_deadline:
                     grace = 0.0
                     place = where(evaluating.agent, evaluating.t, evaluating.point)
-                    raise hung(place, evaluation_deadline, _stack(worker))
+                    error = hung(place, evaluation_deadline, _stack(worker))
+                    worker.activity.show_output(error)
+                    raise error
                 if stopped():
                     raise Interrupted("stopped from outside")
         except KeyboardInterrupt as error:
