@@ -119,6 +119,7 @@ class _Worker:
         self.ready = False
         self._deadlines = deadlines
         self._heard = time.monotonic()
+        self._killed = False
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill
         self.connection, other = Pipe()
         with other:
@@ -132,12 +133,15 @@ class _Worker:
                 stderr=self._output,
                 start_new_session=True,
             )
-        self.connection.send(sys.path)
+        self._send(sys.path)
 
     def send(self, order: Order) -> None:
         """Send an order; if the process has ended, that is noticed later."""
+        self._send(order)
+
+    def _send(self, thing: object) -> None:
         with suppress(OSError):
-            self.connection.send(order)
+            self.connection.send(thing)
 
     def messages(self) -> Iterator[Message]:
         """Yield what the process has sent since the last time.
@@ -154,7 +158,7 @@ class _Worker:
             raise self._death() from None
 
     def check(self) -> None:
-        """Check that the process is alive.
+        """Check that the process is alive; end it if it is no use.
 
         Raises:
             ResourceError: if it does not start in time.
@@ -164,25 +168,31 @@ class _Worker:
             raise self._death()
         silent, deadlines = time.monotonic() - self._heard, self._deadlines
         if not self.ready and silent > deadlines.start:
+            self._kill_group()
             raise ResourceError(
                 f"{self._name} did not start within {deadlines.start:g} s; deadlines.start sets "
                 f"the limit{self._last_output()}"
             )
         # It cannot answer while code holds the interpreter's lock.
         if silent > deadlines.evaluation + deadlines.answer:
+            self._kill_group()
             raise RunError(
                 f"{self._name} did not answer for {silent:.0f} s; deadlines.evaluation and "
                 "deadlines.answer set the limit"
             )
 
     def kill(self) -> None:
-        """End the process and those that it has started, unless it has ended by itself."""
-        if self.process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(GRACE_SECONDS)
+        """End the process, unless it has ended by itself, and those that it has started."""
+        self._kill_group()
+        self.process.wait(GRACE_SECONDS)
         self.connection.close()
         self._output.close()
+
+    def _kill_group(self) -> None:
+        if not self._killed:
+            self._killed = True
+            with suppress(ProcessLookupError):  # all of it has ended
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     @property
     def _name(self) -> str:
@@ -191,10 +201,8 @@ class _Worker:
 
     def _death(self) -> RunError:
         """Return the error of a process that has ended, though its job has not."""
-        try:
-            code = self.process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return RunError(f"{self._name} closed its connection")
+        self._kill_group()  # what it has forked holds the folder's lock
+        code = self.process.wait(GRACE_SECONDS)
         if not self.ready:
             return RunError(f"{self._name} cannot start{self._last_output()}")
         if code >= 0:
