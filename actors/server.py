@@ -18,7 +18,9 @@ from fedsim.actors.transport import RayTransport
 from fedsim.config.construct import build_method
 from fedsim.config.model import DeadlinesConfig
 from fedsim.jobs import Job, run_job
+from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logs import Log, LogFolder
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation, simulate
@@ -59,26 +61,52 @@ class SimulationServer:
 
         Errors as in :func:`fedsim.jobs.run_job`.
         """
-        self._progress = Progressed(job.simulation.folder, Progress())
-        run_job(job, "ray", partial(self._simulate, job.simulation))
+        simulation = job.simulation
+        self._progress = Progressed(simulation.folder, Progress())
+        logs = LogFolder.of(job.folder)
+        try:
+            with captured(logs.open("server")) as printed:
+                run_job(job, "ray", partial(self._simulate, simulation, logs, printed))
+        finally:
+            logs.remove_empty()
 
-    def _simulate(self, simulation: Simulation, scenario: Scenario) -> None:
+    def _simulate(
+        self, simulation: Simulation, logs: LogFolder, printed: Log, scenario: Scenario
+    ) -> None:
         folder = RunFolder(simulation.folder)
         log = EvaluationLog(folder.evaluations, simulation.run)
-        with folder.locked(), closing(log):
-            transport = self._transport(simulation, scenario, folder, log)
-            method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
-            simulate(simulation, scenario, method, transport, notify=self._note, stopped=stopped)
+        method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
+        with (
+            folder.locked(),
+            closing(log),
+            closing(self._transport(simulation, scenario, folder, log, logs)) as transport,
+        ):
+            simulate(
+                simulation,
+                scenario,
+                method,
+                transport,
+                notify=self._note,
+                stopped=stopped,
+                log=printed,
+            )
 
     def _transport(
-        self, simulation: Simulation, scenario: Scenario, folder: RunFolder, log: EvaluationLog
+        self,
+        simulation: Simulation,
+        scenario: Scenario,
+        folder: RunFolder,
+        log: EvaluationLog,
+        logs: LogFolder,
     ) -> RayTransport:
         spec, stopped = simulation.spec, self._stop.is_set
         evaluator = None
         if simulation.evaluation is not None:
             agents = range(scenario.agents)
-            evaluator = TaskEvaluator(spec, scenario.space, agents, self._deadlines, log, stopped)
-        return RayTransport(self._pool, spec, folder, scenario.agents, stopped, evaluator)
+            evaluator = TaskEvaluator(
+                spec, scenario.space, agents, self._deadlines, log, logs, stopped
+            )
+        return RayTransport(self._pool, spec, folder, scenario.agents, logs, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:
         self._progress = replace(self._progress, progress=progress)

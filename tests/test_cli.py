@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
@@ -202,51 +201,6 @@ class TestOthers:
         fedsim("plot", "runs/small-1", "runs/small-2", "--out", "both.svg")
         assert "<svg" in Path("both.svg").read_text("utf-8")
         assert "--out" in fedsim("plot", "runs/small-1", "--out", "x.nope", code=2)[1]
-
-
-@pytest.fixture(scope="module")
-def two_variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of three seeds."""
-    folder = tmp_path_factory.mktemp("compare")
-    variants = {"a": {}, "b [b]": {"method": {"initial_points": 5}}}
-    api.run(small(variants=variants, seeds=[0, 1, 2]), out=folder / "runs" / "small-1")
-    return folder
-
-
-class TestCompare:
-    @pytest.fixture
-    def ran(self, fedsim: Command, two_variants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(two_variants)
-
-    def test_differences_are_paired_on_seeds(self, fedsim: Command, ran: None) -> None:
-        shown = last(fedsim("compare", "runs/small-1", "--rounds", "1-3", "--json")[0])
-        assert (shown["rounds"], shown["baseline"]) == ([1, 3], "a")
-        rounds = api.load("runs/small-1").rounds
-        means = rounds[rounds["round"].between(1, 3)].groupby(["variant", "seed"])
-        scores = means["mean_simple_regret"].mean()
-        gains = scores["a"] - scores["b [b]"]
-        (a, b) = shown["variants"]
-        assert (a["gain"], a["seeds"]) == (0.0, 3)
-        assert b["mean"] == pytest.approx(scores["b [b]"].mean())
-        assert b["gain"] == pytest.approx(gains.mean())
-        assert b["standard_error"] == pytest.approx(gains.sem())
-        assert b["mean_error"] == pytest.approx(scores["b [b]"].sem())
-        assert b["p_value"] == pytest.approx(ttest_1samp(gains, 0.0).pvalue)
-        assert a["p_value"] is None
-
-    def test_the_table(self, fedsim: Command, ran: None) -> None:
-        out, _ = fedsim("compare", "runs/small-1", "--baseline", "b [b]")
-        assert "mean of rounds 1 to" in out
-        assert "better than b [b] by" in out
-        assert out.count("±") == 3
-
-    def test_mistakes_are_explained(self, fedsim: Command, ran: None) -> None:
-        for arguments, message in (
-            (("--baseline", "c"), "unknown variant 'c'"),
-            (("--rounds", "x"), "expected e.g. 5-20"),
-            (("--rounds", "90-99"), "expected some of 0 to"),
-        ):
-            assert message in fedsim("compare", "runs/small-1", *arguments, code=2)[1]
 
 
 class TestEvaluate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -114,6 +115,8 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
         console.print(found.sentence(), markup=False, soft_wrap=True)
+    told = shlex.quote(str(run.folder))
+    console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}

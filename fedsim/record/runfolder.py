@@ -206,7 +206,8 @@ class RunFolder:
 
 def run_folder_of(seed: Path) -> Path:
     """Return the run folder that contains a seed's folder."""
-    return seed.parent if (seed.parent / "origin.yaml").exists() else seed.parent.parent
+    parent = seed.absolute().parent
+    return parent if (parent / "origin.yaml").exists() else parent.parent
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from fedsim.record.lines import LineWriter
 from fedsim.record.manifest import Facts, described
 from fedsim.record.runfolder import RunFolder
 from fedsim.results import observations
-from fedsim.results.analysis import SeedRun
 from fedsim.results.observations import ObservationColumns
+from fedsim.results.seeds import SeedRun
 from fedsim.results.tables import finish
 from fedsim.space import Parameter, Space
 from tests.util.small import small
