@@ -73,6 +73,12 @@ def manifest(folder: str) -> dict[str, Any]:
     return RunFolder(Path(folder)).manifest()
 
 
+def workers(root: int) -> list[int]:
+    """Return the processes below ``root`` that run jobs."""
+    found = {pid: Path(f"/proc/{pid}/cmdline") for pid in descendants(root)}
+    return [pid for pid, path in found.items() if b"fedsim.worker" in path.read_bytes()]
+
+
 def resumed(raw: dict[str, Any], folder: str = "runs/small-1", jobs: int = 2) -> bool:
     """Return whether a resumed run ends as one without trouble."""
     Path("mended").touch()
@@ -145,9 +151,10 @@ def test_more_jobs_than_processes(
             marks=pytest.mark.slow,
         ),
         # A process that it has forked holds all that it had open, the folder's lock too.
-        (
+        pytest.param(
             "os.fork() and os.kill(os.getpid(), signal.SIGKILL) or time.sleep(3600)",
             r"was killed \(SIGKILL\)",
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["killed", "exit", "segfault", "orphan"],
@@ -166,7 +173,7 @@ def test_a_process_that_dies_is_named_and_the_run_resumes(
     if other["status"] != "done":
         assert other["status"] == "interrupted"
         assert other["reason"] == "stopped because random-search, seed 1 failed"
-    assert not descendants(os.getpid())
+    assert not workers(os.getpid())
     assert resumed(raw)
 
 
@@ -183,6 +190,7 @@ def test_a_mistake_shows_its_own_traceback(here: Path, user_module: UserModule) 
     assert resumed(raw)
 
 
+@pytest.mark.slow
 def test_sigterm_to_a_process_interrupts_the_run(here: Path, user_module: UserModule) -> None:
     raw = troubled(user_module, "os.kill(os.getpid(), signal.SIGTERM); time.sleep(0.5)")
     with pytest.raises(Interrupted, match=r"^stopped by SIGTERM; continue with: fedsim resume"):
@@ -247,7 +255,7 @@ def test_no_process_outlives_the_command(
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
         try:
             await_steps(Path("run/seed-1/journal.jsonl"), 1)
-            below = descendants(process.pid)
+            below = workers(process.pid)
             process.send_signal(number)
             _, err = process.communicate(timeout=PATIENCE)
         finally:
@@ -297,18 +305,18 @@ class TestDeadlines:
         with pytest.raises(ResourceError, match=r"did not start within 0\.2 s; deadlines\.start"):
             start([job], start=0.2)
         assert time.monotonic() - before < PATIENCE
-        assert not descendants(os.getpid())
+        assert not workers(os.getpid())
 
     def test_what_does_not_answer(self, job: Job) -> None:
         """As code that holds the interpreter's lock, or a process that somebody has stopped."""
 
         class Stopping(Listener):
             def started(self, job: Job) -> None:
-                (pid,) = descendants(os.getpid())
+                (pid,) = workers(os.getpid())
                 os.kill(pid, signal.SIGSTOP)
 
         with pytest.raises(
             FedsimError, match=r"did not answer for \d+ s; deadlines\.evaluation and"
         ):
             run_in_processes([job], 1, DeadlinesConfig(evaluation=0.5, answer=1.0), Stopping())
-        assert not descendants(os.getpid())
+        assert not workers(os.getpid())
