@@ -16,6 +16,8 @@ FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenario
 GROUND = (
     "errors",
     "rng",
+    "cells",
+    "parameters",
     "space",
     "protocol",
     "workload",
@@ -23,6 +25,7 @@ GROUND = (
     "resources",
     "imports",
     "refinement",
+    "mixed",
     "acquisition",
     "files",
 )
