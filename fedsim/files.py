@@ -1,8 +1,15 @@
-"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, writes, names."""
+"""Files: YAML, JSON without NaN, writes, paths and names.
+
+In YAML, repeated keys are errors and ``1e-3`` is a number.
+"""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
+import json
+import math
 import os
 import re
 import threading
@@ -16,11 +23,17 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fedsim.errors import Interrupted, RunError, RunFolderError, cannot_write
+from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError, cannot_write
 from fedsim.space import Array
 
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
+
+LONGEST_NAME = 100
+"""Characters of a folder's name; file systems allow 255 bytes, some 143."""
+
+# What fsync says on file systems that cannot do it: some network file systems and FUSE.
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 class Fence:
@@ -84,6 +97,16 @@ def writing() -> Iterator[None]:
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader, except for repeated keys and numbers without a point."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:  # a number with too many digits, a date that does not exist
+            kind, start = node.tag.rpartition(":")[2], str(node.value)[:40]
+            why = str(error).partition(";")[0]
+            raise yaml.constructor.ConstructorError(
+                None, None, f"cannot read {start!r} as {kind}: {why}", node.start_mark
+            ) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
@@ -112,9 +135,25 @@ def parse_yaml(text: str) -> Any:
     """Return the value of a YAML text.
 
     Raises:
-        yaml.YAMLError: if it is not valid, or repeats a key.
+        yaml.YAMLError: if it is not valid, repeats a key or contains itself.
     """
-    return yaml.load(text, _Loader)
+    try:
+        found = yaml.load(text, _Loader)
+        _refuse_cycles(found, (), set())
+    except RecursionError:
+        raise yaml.YAMLError("nested too deeply") from None
+    return found
+
+
+def _refuse_cycles(value: Any, above: tuple[int, ...], checked: set[int]) -> None:
+    """Refuse what an alias inside its own anchor makes; ``checked`` are known to be fine."""
+    if id(value) in above:
+        raise yaml.YAMLError("a value contains itself: an alias (*name) inside its anchor (&name)")
+    if id(value) in checked or not isinstance(value, (dict, list)):
+        return
+    for one in value.values() if isinstance(value, dict) else value:
+        _refuse_cycles(one, (*above, id(value)), checked)
+    checked.add(id(value))
 
 
 def format_yaml(value: Mapping[str, Any]) -> str:
@@ -143,6 +182,45 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return found
 
 
+def format_json(value: Any, **layout: Any) -> str:
+    """Return valid JSON; NaN and infinity, which JSON lacks, become null.
+
+    Args:
+        value: mappings, lists, tuples, texts, numbers and None.
+        layout: options of ``json.dumps``, such as ``indent``.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **layout)
+    except ValueError:
+        return json.dumps(finite(value), allow_nan=False, **layout)
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value with None for every NaN and infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return value
+
+
+def sync(descriptor: int) -> bool:
+    """Force an open file's content onto the disk; return whether its file system can do that.
+
+    Raises:
+        OSError: if it can, but fails.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+        return False
+    return True
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file's content so that readers, and a crash, see either the old or the new content.
 
@@ -155,7 +233,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             with temporary.open("wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                sync(file.fileno())
             temporary.replace(path)
         except OSError as error:
             with suppress(OSError):
@@ -202,6 +280,24 @@ def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
+def user_path(given: str | Path) -> Path:
+    """Return a path that a user gave; ``~`` is the home folder, as in a shell.
+
+    Raises:
+        ConfigError: if there is no such home folder.
+    """
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{given}: {error}; give the whole path") from None
+
+
 def slugify(name: str) -> str:
-    """Return a name that is safe for a folder: letters, digits and ``.=_-``."""
-    return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
+    """Return a name that is safe for a folder: letters, digits and ``.=_-``, at most 100.
+
+    Of a longer name, the end is replaced by a hash, so that long names stay different.
+    """
+    safe = re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
+    if len(safe) <= LONGEST_NAME:
+        return safe
+    return f"{safe[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsim.cli import compare, running, showing
+from fedsim.cli import best, compare, logs, running, showing
 from fedsim.cli.consoles import make_console
 from fedsim.cli.data import data_app
 from fedsim.cli.privacy import privacy_app
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.signals import interrupt_on_sigterm
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -53,13 +54,15 @@ app.command("init")(showing.init)
 app.command("evaluate")(showing.evaluate)
 app.command("plot")(showing.plot)
 app.command("compare")(compare.compare)
+app.command("best")(best.best)
+app.command("logs")(logs.logs)
 app.add_typer(data_app, name="data")
 app.add_typer(privacy_app, name="privacy")
 
 
 def main() -> None:
     """Run the command line and exit with its exit code."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # treated like Ctrl-C
+    interrupt_on_sigterm()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters is no error
@@ -86,8 +89,8 @@ def run_command(arguments: Sequence[str]) -> int:
     except _ClickException as error:
         error.show()
         return 2
-    except (typer.Abort, KeyboardInterrupt):
-        errors.print("stopped by Ctrl-C", style="bold red", markup=False)
+    except (typer.Abort, KeyboardInterrupt) as error:
+        errors.print(str(error) or "stopped by Ctrl-C", style="bold red", markup=False)
         return Interrupted.exit_code
     except FedsimError as error:
         if isinstance(error, UserCodeError) and error.user_traceback:

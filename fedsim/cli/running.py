@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -17,13 +18,16 @@ from fedsim.cli.summary import closing_table, privacy_lines, privacy_sentence
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
 from fedsim.files import format_yaml
-from fedsim.preflight import check, choose_backend
+from fedsim.placement import place
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
 
 if TYPE_CHECKING:  # imports pandas
     from fedsim.results.analysis import Run
 
+JobsOption = Annotated[
+    str, typer.Option("--jobs", metavar="N", help="Seeds and variants at a time, or auto.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON line on stdout.")]
 
 
@@ -43,6 +47,7 @@ def run(
     ] = None,
     address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    jobs: JobsOption = "auto",
     noise_control: Annotated[
         bool, typer.Option("--noise-control", help="Also run each private variant on noise alone.")
     ] = False,
@@ -64,24 +69,26 @@ def run(
         if not dry_run:
             console = make_console(stderr=as_json)
             with LiveDisplay(console) as display:
-                finished = start_run(experiment, out=out, listener=display)
+                finished = start_run(experiment, out=out, jobs=jobs, listener=display)
             result = _close(finished, console)
         elif as_json:
-            result = _planned(experiment)
+            result = _planned(experiment, jobs)
         else:
-            _dry_run(experiment)
+            _dry_run(experiment, jobs)
     if as_json:
         print_json(result)
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(help="The run folder.")], as_json: JsonOption = False
+    folder: Annotated[Path, typer.Argument(help="The run folder.")],
+    jobs: JobsOption = "auto",
+    as_json: JsonOption = False,
 ) -> None:
     """Resume an unfinished run from its last recorded evaluation."""
     with only_json_on_stdout(as_json):
         console = make_console(stderr=as_json)
         with LiveDisplay(console) as display:
-            finished = resume_run(folder, listener=display)
+            finished = resume_run(folder, jobs=jobs, listener=display)
         result = _close(finished, console)
     if as_json:
         print_json(result)
@@ -108,6 +115,8 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
         console.print(found.sentence(), markup=False, soft_wrap=True)
+    told = shlex.quote(str(run.folder))
+    console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
@@ -116,17 +125,15 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
     return {**result, "runs": summaries}
 
 
-def _planned(experiment: Experiment) -> dict[str, Any]:
+def _planned(experiment: Experiment, jobs: str) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the planned privacy loss."""
     from fedsim.results.tables import epsilons
 
-    checks = check(experiment)
-    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
-    backend, plan = choose_backend(experiment, checks, jobs)
+    checks, placement = place(experiment, experiment.jobs, jobs)
     return {
         "config": experiment.config.model_dump(mode="json"),
-        "backend": backend,
-        "plan": plan,
+        "backend": placement.backend,
+        "plan": placement.plan,
         "epsilon": {
             label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
             for label, variant in experiment.variants.items()
@@ -134,8 +141,8 @@ def _planned(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _dry_run(experiment: Experiment) -> None:
-    planned = _planned(experiment)
+def _dry_run(experiment: Experiment, jobs: str) -> None:
+    planned = _planned(experiment, jobs)
     print(format_yaml(planned["config"]), end="")
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():

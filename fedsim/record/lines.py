@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedsim.errors import cannot_write
-from fedsim.files import writing
+from fedsim.files import sync, writing
 
 
 class Appender(Protocol):
@@ -21,7 +20,11 @@ class Appender(Protocol):
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    """Return a journal line: compact JSON with a newline; floats as short as exactness allows."""
+    """Return a line: compact JSON with a newline; floats as short as exactness allows.
+
+    Raises:
+        ValueError: if a number is not finite; a journal without it would not be the truth.
+    """
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -30,7 +33,7 @@ class LineWriter:
 
     Args:
         path: the file; created if it does not exist. A last line cut short by a crash is removed.
-        sync: whether each line is on disk when :meth:`append` returns.
+        sync: whether each line is on disk when :meth:`append` returns, if the file system can.
 
     Raises:
         RunFolderError: if the file cannot be opened.
@@ -64,7 +67,7 @@ class LineWriter:
                 while rest:
                     rest = rest[self._file.write(rest) :]
                 if self._sync:
-                    os.fsync(self._file.fileno())
+                    sync(self._file.fileno())
             except OSError as error:
                 raise cannot_write(self._path, error) from error
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fedsim.files import finite
 from fedsim.payloads import as_lists
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Release, Replies
@@ -126,7 +127,10 @@ class Recorder:
 
 
 def _plain(received: Replies | Release) -> dict[str, Any]:
-    """Return what the server program received, as plain lists for the transcript."""
+    """Return what the server program received, as plain lists for the transcript.
+
+    JSON has neither NaN nor infinity, which a method's own payloads may hold: they become None.
+    """
     if isinstance(received, Release):
-        return {"release": as_lists(received.payload)}
-    return {"replies": [[r.agent, r.status, as_lists(r.payload)] for r in received]}
+        return {"release": finite(as_lists(received.payload))}
+    return {"replies": [[r.agent, r.status, finite(as_lists(r.payload))] for r in received]}

@@ -91,7 +91,13 @@ def negative_log_likelihood(
     return float(value), gradient
 
 
-def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperparameters:
+def fit(
+    family: Family,
+    ard: bool,
+    inputs: Array,
+    residuals: Array,
+    widths: Sequence[int] | None = None,
+) -> Hyperparameters:
     """Return the maximum-likelihood hyper-parameters, in the units of the outputs.
 
     Some fixed starting points are compared; L-BFGS-B starts from the best. In more than two
@@ -104,23 +110,28 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
 
     Args:
         family: the kernel's.
-        ard: one length scale per dimension instead of one for all.
+        ard: one length scale per parameter instead of one for all.
         inputs: X, shape (n, D), n at least 1.
         residuals: outputs minus the mean, shape (n,), not all zero.
+        widths: how many columns of X each parameter has, in order; None: one each.
 
     Raises:
         RunError: if the variance of outputs of this size is too large or too small for a number.
     """
     unit = spread(residuals)
     r = residuals / unit
-    differences = squared_differences(inputs, ard)
+    differences = squared_differences(inputs, ard, widths)
 
     def cost(theta: Array) -> tuple[float, Array]:
         return negative_log_likelihood(theta, family, differences, r)
 
-    ends = [_search(cost, starts) for starts in _starts(len(differences), inputs.shape[1])]
+    parameters = len(widths or inputs.T)
+    ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
     theta, _ = min(ends, key=lambda end: end[1])
     kernel, eta = _decode(theta, family)
+    if ard and widths is not None:
+        scales = np.repeat(kernel.length_scales, widths)  # one per column
+        kernel = replace(kernel, length_scales=tuple(scales.tolist()))
     variance = best_variance(condition(kernel, eta, inputs, r), r) * unit * unit
     if not (sys.float_info.min < eta * variance and variance < math.inf):
         raise RunError(
@@ -135,7 +146,7 @@ def _starts(count: int, dimension: int) -> list[list[Array]]:
 
     Args:
         count: the number of length scales.
-        dimension: D; distances grow with its root.
+        dimension: the number of parameters; distances grow with its root.
     """
     wider = math.sqrt(max(1.0, dimension / 2.0))
     groups = [

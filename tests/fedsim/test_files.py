@@ -1,22 +1,201 @@
-"""A fence ends a thread's writes, and no other's."""
+"""Files: what is read is what was meant, what is written is whole, and JSON is JSON."""
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fedsim.errors import Interrupted
-from fedsim.files import Fence, write_atomically, writing
+from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
+from fedsim.files import (
+    LONGEST_NAME,
+    Fence,
+    finite,
+    format_json,
+    load_arrays,
+    parse_yaml,
+    read_yaml,
+    save_arrays,
+    slugify,
+    user_path,
+    write_atomically,
+    write_yaml,
+    writing,
+)
 from fedsim.protocol import Proposal
 from fedsim.record.entries import Recorded
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.lines import LineWriter
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.workload import Evaluation
+from tests.util.strict import strict_json
+
+
+def no_room(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+class TestAtomicWrites:
+    def test_a_failed_write_keeps_the_old_and_leaves_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_atomically(tmp_path / "f", b"old")
+        monkeypatch.setattr(os, "fsync", no_room)
+        with pytest.raises(RunFolderError, match=r"f: cannot be written: No space left"):
+            write_atomically(tmp_path / "f", b"new")
+        assert (tmp_path / "f").read_bytes() == b"old"
+        assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+    def test_replaces_what_was_there(self, tmp_path: Path) -> None:
+        for data in (b"a long text", b"b"):
+            write_atomically(tmp_path / "f", data)
+        assert (tmp_path / "f").read_bytes() == b"b"
+
+    def test_a_folder_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(RunFolderError, match="cannot be written: No such file"):
+            write_atomically(tmp_path / "no" / "f", b"")
+
+
+class TestArrays:
+    def test_round_trip(self, tmp_path: Path) -> None:
+        arrays = {"a/b": np.arange(6.0).reshape(2, 3), "n": np.array(3), "e": np.empty((0, 2))}
+        save_arrays(tmp_path / "f", arrays)
+        back = load_arrays(tmp_path / "f")
+        assert back.keys() == arrays.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(back[name], array)
+
+    def test_objects_are_refused_when_written_not_when_read(self, tmp_path: Path) -> None:
+        bad: Any = {"x": {"not": "numbers"}}
+        with pytest.raises(RunError, match="x: expected an array of numbers, got <class 'dict'>"):
+            save_arrays(tmp_path / "f", bad)
+
+    @pytest.mark.parametrize("data", [b"", b"not a zip file", b"PK\x03\x04" + b"x" * 40])
+    def test_a_damaged_file_is_named(self, tmp_path: Path, data: bytes) -> None:
+        (tmp_path / "f").write_bytes(data)
+        with pytest.raises(RunFolderError, match="f: cannot be read"):
+            load_arrays(tmp_path / "f")
+
+
+class TestYaml:
+    def test_a_repeated_key_is_an_error(self, tmp_path: Path) -> None:
+        (tmp_path / "f").write_text("a: 1\nb: {c: 1, c: 2}\n")
+        with pytest.raises(RunFolderError, match=r"the key 'c' appears twice(.|\n)*line 2"):
+            read_yaml(tmp_path / "f")
+
+    def test_numbers_are_numbers(self) -> None:
+        read = parse_yaml("[1e-3, 1E5, -2e+1, 1.5e-3, 1e, e1, 1-3]")
+        assert read == [1e-3, 1e5, -20.0, 1.5e-3, "1e", "e1", "1-3"]
+
+    def test_merge_keys_may_be_overridden(self) -> None:
+        assert parse_yaml("a: &x {p: 1, q: 1}\nb: {<<: *x, p: 2}")["b"] == {"p": 2, "q": 1}
+
+    @pytest.mark.parametrize(
+        ("data", "match"),
+        [(b"a: [", "not valid YAML"), (b"- 1", "expected a mapping"), (b"\xff\xfe\x00", "UTF-8")],
+    )
+    def test_what_is_no_mapping_is_refused(self, tmp_path: Path, data: bytes, match: str) -> None:
+        (tmp_path / "f").write_bytes(data)
+        with pytest.raises(RunFolderError, match=match):
+            read_yaml(tmp_path / "f")
+
+    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
+        value = {"β": "ε", "x": [1, 2.5, None], "y": {"on": True, "1e-3": "1e-3"}}
+        write_yaml(tmp_path / "f", value)
+        assert read_yaml(tmp_path / "f") == value
+
+    @pytest.mark.parametrize(
+        ("text", "match"),
+        [
+            ("rounds: " + "9" * 5000, "cannot read '9999.*' as int: Exceeds the limit"),
+            ("day: 2024-13-45", "cannot read '2024-13-45' as timestamp: month must be in 1..12"),
+            ("s: &s {x: *s}", "a value contains itself"),
+            ("s: &s [1, {x: [*s]}]", "a value contains itself"),
+            ("a: " + "[" * 5000, "nested too deeply"),
+        ],
+    )
+    def test_what_python_cannot_hold_is_refused(
+        self, tmp_path: Path, text: str, match: str
+    ) -> None:
+        (tmp_path / "f").write_text(text, "utf-8")
+        with pytest.raises(RunFolderError, match=f"f: not valid YAML: {match}") as caught:
+            read_yaml(tmp_path / "f")
+        assert len(str(caught.value)) < 400
+
+    def test_an_alias_may_be_used_twice(self) -> None:
+        assert parse_yaml("a: &x [1]\nb: [*x, *x]") == {"a": [1], "b": [[1], [1]]}
+
+    def test_aliases_of_aliases_are_checked_in_no_time(self) -> None:
+        lines = ["a0: &a0 [x]"]
+        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
+        assert parse_yaml("\n".join(lines))["a39"][0][0]  # 9^39 leaves, of 40 lists
+
+    def test_the_errors_are_yaml_errors(self) -> None:
+        with pytest.raises(yaml.YAMLError):
+            parse_yaml("&s [*s]")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(), inside) | st.tuples(inside),
+    max_leaves=20,
+)
+
+
+class TestJson:
+    @given(VALUES)
+    def test_it_is_always_valid(self, value: Any) -> None:
+        assert strict_json(format_json(value)) == json.loads(json.dumps(finite(value)))
+
+    @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, np.float64("inf")])
+    def test_what_json_lacks_is_null(self, number: float) -> None:
+        assert format_json({"a": [number, {"b": (number, 1.5)}]}) == (
+            '{"a": [null, {"b": [null, 1.5]}]}'
+        )
+
+    def test_finite_numbers_stay_exact(self) -> None:
+        assert json.loads(format_json([0.1, 5e-324, 1.7976931348623157e308, 2**70])) == [
+            0.1,
+            5e-324,
+            1.7976931348623157e308,
+            2**70,
+        ]
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("name", "folder"),
+        [("a b/c", "a-b-c"), ("../..", "run"), ("β=2, z=1", "=2-z=1"), ("", "run"), ("x.y", "x.y")],
+    )
+    def test_names_are_safe_as_folders(self, name: str, folder: str) -> None:
+        assert slugify(name) == folder
+
+    def test_long_names_stay_different_and_fit(self) -> None:
+        names = ["x" * n for n in (100, 101, 300)] + ["x" * 300 + "y"]
+        slugs = [slugify(name) for name in names]
+        assert slugs[0] == names[0]
+        assert len(set(slugs)) == len(names)
+        assert {len(slug) for slug in slugs} == {LONGEST_NAME}
+        assert slugs == [slugify(name) for name in names]
+
+    def test_the_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/me")
+        assert user_path("~/x") == Path("/home/me/x")
+        assert user_path(Path("~")) == Path("/home/me")
+        assert user_path("x/~/y") == Path("x/~/y")
+        with pytest.raises(ConfigError, match=r"~nobody-has-this-name/x: .*; give the whole path"):
+            user_path("~nobody-has-this-name/x")
+
 
 SECONDS = 60.0
 
