@@ -18,7 +18,8 @@ from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
-from fedsim.config.model import Config, ready_names
+from fedsim.config.model import Config
+from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.files import parse_yaml
 from tests.util.processes import COMMAND, loaded_by

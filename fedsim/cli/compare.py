@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError, nearest
-from fedsim.results.digits import with_error
+
+if TYPE_CHECKING:  # takes long to import, and --help does not need it
+    from rich.table import Table
 
 
 def compare(
@@ -53,6 +53,11 @@ def compare(
 
 
 def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from fedsim.results.digits import with_error
+
     table = Table(title=title, box=None, pad_edge=False)
     for name in ("variant", "seeds", "mean"):
         table.add_column(name, justify="left" if name == "variant" else "right")

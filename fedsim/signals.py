@@ -1,0 +1,45 @@
+"""SIGTERM and SIGHUP stop a process as Ctrl-C does, and say which of them it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+HANDLED = (signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """Lets SIGTERM and SIGHUP raise ``KeyboardInterrupt``, with words, in the main thread.
+
+    Only the first one does: batch systems and closing terminals send several, and what is written
+    after the first must not be disturbed. A signal that was ignored before (``nohup``) stays so.
+
+    Processes that a user's code forks get the default back: their parent ends them with SIGTERM, as
+    ``multiprocessing.Pool`` does, and expects that they die.
+    """
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a process that was stopped: 128 and the signal's number."""
+        return 128 + (signal.SIGINT if self._received is None else self._received)
+
+    def listen(self) -> None:
+        """Install the handlers; call it in the main thread."""
+        for number in HANDLED:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._stop)
+        os.register_at_fork(after_in_child=self._restore_defaults)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._received is None:
+            self._received = number
+            raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+
+    def _restore_defaults(self) -> None:
+        for number in HANDLED:
+            if signal.getsignal(number) == self._stop:
+                signal.signal(number, signal.SIG_DFL)
