@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from fedsim.errors import cannot_write
+from fedsim.errors import Interrupted, cannot_write
+from fedsim.files import writing
 
 LARGEST = 4_000_000
 """How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""
@@ -84,58 +85,58 @@ class Log:
         if whose == self._whose:
             return
         _flush()
-        # A full disk also stops the journal, which says so.
-        with self._lock, suppress(OSError):
-            self._end_turn()
+        with self._lock:
+            if self._size() > self._start:
+                self._end_turn()
         self._whose = whose
 
     def write(self, text: str) -> None:
         """Add text to the current turn."""
-        with suppress(OSError):
+        with _best_effort():
             os.write(self.descriptor, text.encode(errors="replace"))
 
     def last_lines(self) -> str:
-        """Return the last lines of the current turn."""
+        """Return the last lines of the current turn; none once the log is closed."""
         _flush()
-        with self._lock, suppress(OSError):
+        if self.descriptor < 0:
+            return ""
+        with self._lock:
             start = max(self._start, self._size() - LAST_BYTES)
             return _last(os.pread(self.descriptor, LAST_BYTES, start).decode(errors="replace"))
-        return ""
 
     def drain(self) -> bytes:
         """Return what was printed in turns that have ended, and remove it."""
-        with self._lock, suppress(OSError):
+        with self._lock:
             everything = self._from(0)
             ended, rest = everything[: self._start], everything[self._start :]
             if ended:
                 self._replace(rest, 0)
             return ended
-        return b""
 
     def check_size(self) -> None:
         """Drop the first half of the file, or more, if it is too large."""
-        with self._lock, suppress(OSError):
+        with self._lock:
             if self._size() > self._largest:
                 self._drop_half()
 
     def close(self) -> None:
         """Close the file; remove it if it is empty."""
         _flush()
-        with self._lock, suppress(OSError):
-            self._end_turn()
-            if self._path is not None and self._size() == 0:
+        with self._lock:
+            if self._size() > self._start:
+                self._end_turn()
+        if self._path is not None and self._size() == 0:
+            with _best_effort():
                 self._path.unlink()
         # Who still holds it must not write to another file that gets this number.
         descriptor, self.descriptor = self.descriptor, -1
         os.close(descriptor)
 
     def _end_turn(self) -> None:
-        size = self._size()
-        if size == self._start:
-            return
-        whole = os.pread(self.descriptor, 1, size - 1) == b"\n"
+        whole = os.pread(self.descriptor, 1, self._size() - 1) == b"\n"
         told = f"{_WHOSE}{self._whose or self._owner}\n"
-        os.write(self.descriptor, (told if whole else f"\n{told}").encode())
+        with _best_effort():
+            os.write(self.descriptor, (told if whole else f"\n{told}").encode())
         self._start = self._size()
         if self._start > self._largest:
             self._drop_half()
@@ -150,9 +151,10 @@ class Log:
 
     def _replace(self, content: bytes, start: int) -> None:
         """Write the file anew; what other processes print at that moment may be lost."""
-        os.ftruncate(self.descriptor, 0)
-        os.write(self.descriptor, content)
-        self._start = max(0, start)
+        with _best_effort():
+            os.ftruncate(self.descriptor, 0)
+            os.write(self.descriptor, content)
+            self._start = max(0, start)
 
     def _size(self) -> int:
         return os.fstat(self.descriptor).st_size
@@ -170,6 +172,13 @@ def _unnamed() -> int:
         return _opened(Path(name))
     finally:
         Path(name).unlink()
+
+
+@contextmanager
+def _best_effort() -> Iterator[None]:
+    """Let writes fail: a full disk also stops the journal, which says so."""
+    with suppress(OSError, Interrupted), writing():
+        yield
 
 
 def _flush() -> None:

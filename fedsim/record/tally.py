@@ -138,7 +138,8 @@ class Tally:
         if self.optima is None:
             return scores
         optima = self._sign * np.array(self.optima)[known]
-        simple, inference = optima - noiseless, optima - chosen
+        with np.errstate(over="ignore"):  # where a distance is beyond the largest number: infinite
+            simple, inference = optima - noiseless, optima - chosen
         return replace(
             scores,
             mean_simple_regret=_mean(simple),

@@ -218,18 +218,18 @@ class _Loop:
                 aggregator.restore(checkpoint.aggregators.get(name, {}))
 
     def _finish(self, rounds: int, info: RoundInfo | None) -> None:
-        """Write the checkpoint and the timings of a round."""
+        """Write the timings and the checkpoint of a round, after which it is not done again."""
         with user_code(f"{self._words} to return its state"):
             state = _state(self.program, "the server's state()")
             aggregators = {
                 name: _state(one, f"the state() of aggregator {name}")
                 for name, one in self.aggregators.items()
             }
-        RunFolder(self.simulation.folder).save_checkpoint(
-            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
-        )
         self.recorder.timings.append(
             {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": _numbers(info)}
+        )
+        RunFolder(self.simulation.folder).save_checkpoint(
+            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
         )
 
     @property
