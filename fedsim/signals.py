@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from types import FrameType
 
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
@@ -16,11 +17,13 @@ class StopSignals:
     after the first must not be disturbed. A signal that was ignored before (``nohup``) stays so.
 
     Processes that a user's code forks get the default back: their parent ends them with SIGTERM, as
-    ``multiprocessing.Pool`` does, and expects that they die.
+    ``multiprocessing.Pool`` does, and expects that they die. Until then the signals wait: Python
+    forgets those that reach a child before it is ready.
     """
 
     def __init__(self) -> None:
         self._received: int | None = None
+        self._forking = threading.local()
 
     @property
     def exit_code(self) -> int:
@@ -32,7 +35,9 @@ class StopSignals:
         for number in HANDLED:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._stop)
-        os.register_at_fork(after_in_child=self._restore_defaults)
+        os.register_at_fork(
+            before=self._hold, after_in_parent=self._let_go, after_in_child=self._restore_defaults
+        )
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self._received is None:
@@ -43,3 +48,10 @@ class StopSignals:
         for number in HANDLED:
             if signal.getsignal(number) == self._stop:
                 signal.signal(number, signal.SIG_DFL)
+        self._let_go()
+
+    def _hold(self) -> None:
+        self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+
+    def _let_go(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)

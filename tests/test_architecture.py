@@ -25,6 +25,7 @@ GROUND = (
     "refinement",
     "acquisition",
     "files",
+    "signals",
 )
 TOP = ("jobs", "preflight", "execution", "runner", "testing")
 
@@ -39,7 +40,7 @@ LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"simulation": ("simulation",)},
     {"results": ("results",)},
     {"top": TOP},
-    {"cli": ("cli",)},
+    {"cli": ("cli", "__main__")},
 )
 INSIDE = [room for level in LEVELS for room in level]
 

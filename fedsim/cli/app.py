@@ -5,17 +5,32 @@ What a command needs is imported when it runs: ``fedsim --help`` loads none of i
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fedsim.cli import compare, preparing, running, runs, showing
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
 from fedsim.cli.privacy import privacy_app
+from fedsim.errors import Interrupted
+
+
+class Commands(TyperGroup):
+    """The commands; what stops one is an error like any other."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; Typer itself would end with nothing said."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Interrupted(str(error) or "stopped by Ctrl-C") from None
+
 
 app = typer.Typer(
     name="fedsim",
+    cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

@@ -7,13 +7,14 @@ from typing import Any
 from rich.console import Console
 
 from fedsim.cli.summary import closing_table, privacy_lines
-from fedsim.dashboards.plots import plot_runs
 from fedsim.results.analysis import Run
 from fedsim.results.comparison import control_differences
 
 
 def close(run: Run, console: Console) -> dict[str, Any]:
     """Print the outcome, draw the picture and return both as a record."""
+    from fedsim.dashboards.plots import plot_runs
+
     summaries = run.summaries()
     console.print(closing_table(summaries))
     for line in privacy_lines(summaries):

@@ -52,20 +52,19 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         error: what ended it.
         stopped: the exit code if it was stopped from outside.
     """
-    if isinstance(error, typer.Abort):  # click's word for Ctrl-C
-        error = error.__cause__ or KeyboardInterrupt()
     if isinstance(error, KeyboardInterrupt):
         return Failure("Interrupted", str(error) or "stopped by Ctrl-C", stopped)
     if isinstance(error, _ClickException):
         return Failure("UsageError", error.format_message(), USAGE)
     if isinstance(error, FedsimError):
         folder = getattr(error, "folder", None)
+        told = error.user_traceback if isinstance(error, UserCodeError) else ""
         return Failure(
             type(error).__name__,
             shortened(str(error), MOST_CHARACTERS),
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if folder is None else str(folder),
-            error.user_traceback if isinstance(error, UserCodeError) else "",
+            shortened(told, MOST_TRACEBACK_CHARACTERS),
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         return Failure("UsageError", "the current folder was removed; change to another", USAGE)
@@ -79,8 +78,7 @@ def report(failure: Failure, error: BaseException, session: Session) -> None:
     """Tell the user: in words on stderr, and as JSON on stdout if this was asked for."""
     console = make_console(stderr=True)
     if failure.traceback:
-        told = shortened(failure.traceback.rstrip(), MOST_TRACEBACK_CHARACTERS)
-        console.print(told, markup=False, soft_wrap=True)
+        console.print(failure.traceback.rstrip(), markup=False, soft_wrap=True)
     if isinstance(error, _ClickException):
         error.show()
     else:

@@ -52,8 +52,8 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
         return _output_failed(BrokenPipeError()) if error.code else 0
     except (Exception, KeyboardInterrupt) as error:
         # Files have names, and the current folder that is gone has its own error.
-        unnamed = isinstance(error, OSError) and error.filename is None
-        if unnamed and not isinstance(error, FileNotFoundError):
+        of_stream = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        if of_stream and getattr(error, "filename", None) is None:
             return _output_failed(error)
         from fedsim.cli.failures import explain, report
 
@@ -63,7 +63,7 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
     return code if isinstance(code, int) else 0
 
 
-def _output_failed(error: Exception) -> int:
+def _output_failed(error: BaseException) -> int:
     """Give up on stdout; return the exit code."""
     discard_output()
     if isinstance(error, BrokenPipeError):
