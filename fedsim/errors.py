@@ -77,8 +77,8 @@ class UserCodeError(RunError):
         return self.summary
 
     def add_output(self, lines: str) -> None:
-        """Show with the traceback what the user's code printed last; no lines add nothing."""
-        if lines:
+        """Show with the traceback what the user's code printed last, unless something is shown."""
+        if lines and LAST_OUTPUT not in self.user_traceback:
             self.user_traceback += f"\n{LAST_OUTPUT}\n{lines}"
 
 

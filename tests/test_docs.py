@@ -114,9 +114,12 @@ def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     exec(server, {})
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     from fedsim.imports import load_class
-    from fedsim.testing import check_method
+    from fedsim.testing import check_method, check_scenario
 
     check_method(load_class("hill:HillClimbing"))
+    classifiers = load_class("classifier:Classifiers")()
+    check_scenario(classifiers, points=1)
+    check_method(load_class("hill:HillClimbing"), scenario=classifiers, rounds=2)
 
 
 @pytest.mark.heavy
@@ -125,7 +128,7 @@ def test_the_readmes_python_runs(readers_folder: Path) -> None:
     (readers_folder / "docs" / "examples" / "script.py").write_text(code)
     done = shell("python script.py", readers_folder / "docs" / "examples")
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 8  # a header, rounds 0 to 5, the dtype
+    assert len(done.stdout.splitlines()) == 9  # the best, a header, rounds 0 to 5, the dtype
 
 
 def test_links_lead_somewhere() -> None:

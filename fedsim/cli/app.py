@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedsim.cli import compare, preparing, running, runs, showing
+from fedsim.cli import best, compare, preparing, running, runs, showing
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
 from fedsim.cli.privacy import privacy_app
@@ -65,6 +65,7 @@ app.command("runs")(runs.runs)
 app.command("show")(showing.show)
 app.command("plot")(showing.plot)
 app.command("compare")(compare.compare)
+app.command("best")(best.best)
 app.command("list")(preparing.list_names)
 app.command("init")(preparing.init)
 app.command("evaluate")(preparing.evaluate)

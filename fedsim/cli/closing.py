@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from rich.console import Console
@@ -26,6 +27,8 @@ def close(run: Run, console: Console) -> dict[str, Any]:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
         console.print(found.sentence(), markup=False, soft_wrap=True)
+    told = shlex.quote(str(run.folder))
+    console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}

@@ -18,6 +18,9 @@ def _verbose(context: typer.Context, wanted: bool) -> None:
     context.obj.verbose |= wanted
 
 
+JobsOption = Annotated[
+    str, typer.Option("--jobs", metavar="N", help="Seeds and variants at a time, or auto.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON line on stdout.")]
 QuietOption = Annotated[
     bool,

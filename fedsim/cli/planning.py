@@ -8,19 +8,17 @@ from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
 from fedsim.files import format_yaml
-from fedsim.preflight import check, choose_backend
+from fedsim.placement import place
 from fedsim.results.tables import epsilons
 
 
-def planned(experiment: Experiment) -> dict[str, Any]:
+def planned(experiment: Experiment, jobs: str) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the planned privacy loss."""
-    checks = check(experiment)
-    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
-    backend, plan = choose_backend(experiment, checks, jobs)
+    checks, placement = place(experiment, experiment.jobs, jobs)
     return {
         "config": experiment.config.model_dump(mode="json"),
-        "backend": backend,
-        "plan": plan,
+        "backend": placement.backend,
+        "plan": placement.plan,
         "epsilon": {
             label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
             for label, variant in experiment.variants.items()

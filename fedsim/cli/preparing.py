@@ -87,7 +87,7 @@ def evaluate(
         built = build_scenario(spec)
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
-        named = built.space.to_point(built.space.to_unit(_point(point)))
+        named = built.space.checked(_point(point))
         objective = build_objective(spec, built, agent)
         where = f"agent {agent}, point {named}"
         found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)

@@ -13,6 +13,7 @@ import typer
 from fedsim.cli.completion import complete_backend, complete_source
 from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
 from fedsim.cli.options import (
+    JobsOption,
     JsonOption,
     QuietOption,
     RunFolderArgument,
@@ -45,6 +46,7 @@ def run(
     ] = None,
     address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    jobs: JobsOption = "auto",
     noise_control: Annotated[
         bool, typer.Option("--noise-control", help="Also run each private variant on noise alone.")
     ] = False,
@@ -70,7 +72,7 @@ def run(
         if dry_run:
             from fedsim.cli.planning import planned, print_plan
 
-            result = planned(experiment)
+            result = planned(experiment, jobs)
             if not as_json:
                 print_plan(result)
         else:
@@ -78,7 +80,7 @@ def run(
             from fedsim.runner import run as start
 
             with _followed(context) as listener:
-                finished = start(experiment, out=out, listener=listener)
+                finished = start(experiment, out=out, jobs=jobs, listener=listener)
             result = close(finished, make_console(quiet=as_json and context.obj.quiet))
     if as_json:
         print_json(result)
@@ -87,6 +89,7 @@ def run(
 def resume(
     context: typer.Context,
     folder: RunFolderArgument,
+    jobs: JobsOption = "auto",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -98,7 +101,7 @@ def resume(
     with only_json_on_stdout(as_json):
         done = _done(folder)
         with _followed(context) as listener:
-            finished = resume_run(folder, listener=listener)
+            finished = resume_run(folder, jobs=jobs, listener=listener)
         resumed = done < len(finished.runs)
         if not resumed:
             told = f"{folder}: already done, there is nothing to resume"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
 from fedsim.cli.options import JsonOption, RunFolderArgument
+from fedsim.errors import RunFolderError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
-    from fedsim.results.analysis import SeedRun
+    from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
 
@@ -21,27 +23,51 @@ def show(folder: RunFolderArgument, as_json: JsonOption = False) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
     from fedsim.cli.summary import closing_table, privacy_lines
     from fedsim.results.analysis import load
-    from fedsim.results.status import StatusReader
 
     with only_json_on_stdout(as_json):
         run = load(folder)
-        summaries = run.summaries()
-        pairs = list(zip(run.runs, summaries, strict=True))
-        found = {one: StatusReader(one).read() for one, s in pairs if s["status"] != "done"}
+        seeds = [_shown(one) for one in run.runs]
     if as_json:
-        records = [{**s, **found[one].record()} if one in found else s for one, s in pairs]
-        print_json({"folder": str(run.folder), "runs": records})
+        print_json({"folder": str(run.folder), "runs": [seed.record for seed in seeds]})
         return
     console = make_console()
-    if len(found) < len(pairs):
-        console.print(closing_table(summaries))
-    for one, status in found.items():
-        console.print(_sentence(one, status), markup=False, soft_wrap=True)
-    if found and not any(status.state in ("running", "waiting") for status in found.values()):
-        again = f"continue with: fedsim resume {shlex.quote(str(run.folder))}"
-        console.print(again, markup=False, soft_wrap=True)
-    for line in privacy_lines(summaries):
+    records = [seed.record for seed in seeds]
+    states = {seed.record["status"] for seed in seeds}
+    if "done" in states:
+        console.print(closing_table(records))
+    for line in (*filter(None, (seed.sentence for seed in seeds)), *privacy_lines(records)):
         console.print(line, markup=False, soft_wrap=True)
+    if states & {"done", "running", "interrupted", "failed", "stopped"}:
+        told = shlex.quote(str(run.folder))
+        console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
+    if states - {"done", "damaged"} and not states & {"running", "waiting"}:
+        whole = shlex.quote(str(run.whole))
+        console.print(f"continue with: fedsim resume {whole}", markup=False, soft_wrap=True)
+    if states == {"damaged"}:
+        raise RunFolderError(f"{run.folder}: every seed is damaged")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a seed: its record, and a sentence unless it is done."""
+
+    record: dict[str, Any]
+    sentence: str = ""
+
+
+def _shown(one: SeedRun) -> _Shown:
+    from fedsim.results.status import StatusReader
+
+    try:
+        summary = one.summary()
+        if summary["status"] == "done":
+            return _Shown(summary)
+        status = StatusReader(one).read()
+    except RunFolderError as error:
+        named = {"variant": one.variant, "seed": one.seed, "folder": str(one.folder.path)}
+        damaged = {**named, "status": "damaged", "reason": str(error)}
+        return _Shown(damaged, f"{one.name}: damaged: {error}")
+    return _Shown({**summary, **status.record()}, _sentence(one, status))
 
 
 def _sentence(one: SeedRun, status: Status) -> str:
@@ -56,7 +82,7 @@ def _sentence(one: SeedRun, status: Status) -> str:
             f"ε {significant(privacy.epsilon, 3)} ({privacy.accountant}, δ = {privacy.delta:.2g})"
         )
     parts = (
-        f"{one.variant}, seed {one.seed}: {status.state}",
+        f"{one.name}: {status.state}",
         f"{max(0, progress.round)} of {progress.rounds} rounds",
         progress_note(progress, told) if progress.round >= 0 else "",
         f"{progress.evaluations} evaluations" if progress.evaluations else "",
@@ -64,7 +90,7 @@ def _sentence(one: SeedRun, status: Status) -> str:
         f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
-    return f"{text}: {status.reason}" if status.reason else text
+    return ": ".join(filter(None, (text, status.reason, status.lost)))
 
 
 def plot(

@@ -1,39 +1,36 @@
 """What a run's processes print, kept in the run folder's ``logs``.
 
-Every process has a file of its own. What was printed in one turn, such as an agent's evaluation, is
-followed by a line that says whose turn it was, so silent turns leave nothing. Text after the last
-such line is of the turn that is running, or in which the process ended.
-
-Standard output and error are redirected as files, which keeps what C code and the processes that an
-objective starts print, too. If a file grows too large, its first half is dropped.
+Every process has a file of its own; :mod:`fedsim.record.capture` fills it. What was printed in one
+turn, such as an agent's evaluation, is followed by a line that says whose turn it was, so silent
+turns leave nothing. Text after the last such line is of the turn that is running, or in which the
+process ended. If a file grows too large, its first half is dropped.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
+import secrets
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
 
-from fedsim.errors import Interrupted, cannot_write
-from fedsim.files import writing
+from fedsim.errors import Interrupted, UserCodeError, cannot_write
+from fedsim.files import write_atomically, writing
+from fedsim.record.runfolder import RunFolder
 
 LARGEST = 4_000_000
 """How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""
 
-CHECK_SECONDS = 1.0
-"""How often a log's size is checked during a turn."""
-
-LAST_LINES = 20
+LAST_LINES = 30
 LAST_BYTES = 4_000
 """How much of its last output an error shows."""
+
+_TOKEN = "state/token"
 
 _WHOSE = "--- above: "
 _DROPPED = b"--- earlier lines were dropped\n"
@@ -78,13 +75,18 @@ class Log:
             raise cannot_write(path or Path(tempfile.gettempdir()), error) from error
         self._lock = threading.Lock()
         self._whose = ""
+        self._start = 0
+        if _unfinished(self._from(max(0, self._size() - LAST_BYTES))):
+            self._whose = f"{owner}, which ended then"
+            self._end_turn()
+            self._whose = ""
         self._start = self._size()
 
     def turn(self, whose: str) -> None:
         """Say whose output follows; an empty text: the process's own."""
         if whose == self._whose:
             return
-        _flush()
+        flush()
         with self._lock:
             if self._size() > self._start:
                 self._end_turn()
@@ -95,18 +97,31 @@ class Log:
         with _best_effort():
             os.write(self.descriptor, text.encode(errors="replace"))
 
+    def add(self, ended: bytes) -> None:
+        """Add what :meth:`drain` returned in another process; not during a turn."""
+        with self._lock, _best_effort():
+            os.write(self.descriptor, ended)
+            self._start = self._size()
+
     def last_lines(self) -> str:
         """Return the last lines of the current turn; none once the log is closed."""
-        _flush()
-        if self.descriptor < 0:
-            return ""
+        flush()
         with self._lock:
+            if self.descriptor < 0:
+                return ""
             start = max(self._start, self._size() - LAST_BYTES)
             return _last(os.pread(self.descriptor, LAST_BYTES, start).decode(errors="replace"))
+
+    def explain(self, error: UserCodeError) -> None:
+        """Add the last lines of the current turn to an error, if nobody has seen them."""
+        if self.hidden:
+            error.add_output(self.last_lines())
 
     def drain(self) -> bytes:
         """Return what was printed in turns that have ended, and remove it."""
         with self._lock:
+            if self.descriptor < 0:
+                return b""
             everything = self._from(0)
             ended, rest = everything[: self._start], everything[self._start :]
             if ended:
@@ -121,16 +136,16 @@ class Log:
 
     def close(self) -> None:
         """Close the file; remove it if it is empty."""
-        _flush()
+        flush()
         with self._lock:
             if self._size() > self._start:
                 self._end_turn()
-        if self._path is not None and self._size() == 0:
-            with _best_effort():
-                self._path.unlink()
-        # Who still holds it must not write to another file that gets this number.
-        descriptor, self.descriptor = self.descriptor, -1
-        os.close(descriptor)
+            if self._path is not None and self._size() == 0:
+                with _best_effort():
+                    self._path.unlink()
+            # Who still holds it must not write to another file that gets this number.
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
 
     def _end_turn(self) -> None:
         whole = os.pread(self.descriptor, 1, self._size() - 1) == b"\n"
@@ -160,6 +175,70 @@ class Log:
         return os.fstat(self.descriptor).st_size
 
 
+@dataclass(frozen=True)
+class LogFolder:
+    """The logs of one seed, for processes that may run on other machines.
+
+    Attributes:
+        path: the seed's folder.
+        token: what a file in it holds, if a machine sees the same folder.
+    """
+
+    path: Path
+    token: str
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> LogFolder:
+        """Return a seed's logs; the folder's file gets a new token."""
+        token = secrets.token_hex(8)
+        write_atomically(folder.path / _TOKEN, token.encode())
+        return cls(folder.path, token)
+
+    @property
+    def seen(self) -> bool:
+        """Whether this process sees the folder."""
+        try:
+            return (self.path / _TOKEN).read_text("utf-8") == self.token
+        except OSError:
+            return False
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a process's log."""
+        return RunFolder(self.path).logs / f"{name}.log"
+
+    def open(self, name: str, largest: int = LARGEST) -> Log:
+        """Return the log of the process ``name``; without a file, if the folder is elsewhere."""
+        return Log(self.path_of(name) if self.seen else None, name, largest)
+
+    def recover(self, name: str, whose: str, into: str) -> str:
+        """Move what a process had printed when it died to another log; return its last lines."""
+        path = self.path_of(name)
+        if not path.exists():
+            return ""
+        lines = unfinished(path)
+        with closing(Log(self.path_of(into), into)) as log:
+            log.turn(f"{whose}, which ended then")
+            log.write(path.read_text("utf-8", errors="replace"))
+        path.unlink()
+        return lines
+
+    def keep(self, name: str, printed: bytes) -> None:
+        """Add what :meth:`Log.drain` returned on another machine; for who owns the folder."""
+        if printed:
+            with closing(Log(self.path_of(name), name)) as log:
+                log.add(printed)
+
+    def remove_empty(self) -> None:
+        """Remove the logs of processes that printed nothing and have ended."""
+        folder = RunFolder(self.path).logs
+        with suppress(OSError):
+            for path in sorted(folder.rglob("*"), reverse=True):
+                if path.is_dir() or path.stat().st_size == 0:
+                    with suppress(OSError):  # a folder that is not empty
+                        path.rmdir() if path.is_dir() else path.unlink()
+            folder.rmdir()
+
+
 def _opened(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -181,79 +260,11 @@ def _best_effort() -> Iterator[None]:
         yield
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Write out what Python still holds back of this process's output."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
             stream.flush()
-
-
-@contextmanager
-def captured(log: Log) -> Iterator[Log]:
-    """Send all that this process and those that it starts print to a log; close it at the end."""
-    _flush()
-    before = sys.stdout, sys.stderr
-    kept = [(number, os.dup(number)) for number in (1, 2)]
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(CHECK_SECONDS):
-            log.check_size()
-
-    watcher = threading.Thread(target=watch, daemon=True, name="fedsim-log")
-    try:
-        for number, _ in kept:
-            os.dup2(log.descriptor, number)
-        # A new stream for each: the old ones may go elsewhere, as in a notebook.
-        sys.stdout, sys.stderr = _stream(1), _stream(2)
-        log.hidden = True
-        watcher.start()
-        yield log
-    finally:
-        _flush()
-        sys.stdout, sys.stderr = before
-        for number, old in kept:
-            os.dup2(old, number)
-            os.close(old)
-        ended.set()
-        watcher.join()
-        log.close()
-
-
-def _stream(descriptor: int) -> TextIO:
-    binary = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(binary, "utf-8", errors="replace", line_buffering=True)
-
-
-class _Copying:
-    """A stream that copies to a log what one thread writes."""
-
-    def __init__(self, stream: Any, log: Log, thread: int) -> None:
-        self._stream = stream
-        self._log = log
-        self._thread = thread
-
-    def write(self, text: str) -> Any:
-        """Write text, as the stream does."""
-        if threading.get_ident() == self._thread:
-            self._log.write(text)
-        return self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def copied(log: Log) -> Iterator[Log]:
-    """Copy what this thread prints from Python to a log, and close it at the end."""
-    before = sys.stdout, sys.stderr
-    copying = tuple(_Copying(stream, log, threading.get_ident()) for stream in before)
-    sys.stdout, sys.stderr = copying
-    try:
-        yield log
-    finally:
-        if (sys.stdout, sys.stderr) == copying:  # else somebody has replaced them since
-            sys.stdout, sys.stderr = before
-        log.close()
 
 
 def read_log(path: Path) -> Iterator[Printed]:
@@ -279,10 +290,14 @@ def unfinished(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
-            found = file.read().decode(errors="replace")
+            return _last(_unfinished(file.read()))
     except OSError:
         return ""
-    return _last(re.split(rf"^{_WHOSE}.*\n", found, flags=re.MULTILINE)[-1])
+
+
+def _unfinished(end: bytes) -> str:
+    """Return what follows the last line that says whose output it was."""
+    return re.split(rf"^{_WHOSE}.*\n", end.decode(errors="replace"), flags=re.MULTILINE)[-1]
 
 
 def _last(text: str) -> str:

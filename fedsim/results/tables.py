@@ -37,6 +37,11 @@ from fedsim.results.reading import Reading, read_run
 from fedsim.space import Space
 
 SCORES = [field.name for field in fields(Scores)]
+EXPECTED = {
+    "observations": {"agent", "round", "step", "index", "source", "y", "noiseless"},
+    "rounds": {"round", "agents", "evaluations", "mean_best_observed", "best_observed"},
+}
+"""Columns without which a stored table is not used."""
 
 
 def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
@@ -59,17 +64,39 @@ def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
     return outcome(reading, timings)
 
 
-def observation_table(folder: RunFolder, facts: Facts) -> pd.DataFrame:
-    """Return the evaluations of a run that may be unfinished, from its journal.
+def stored_table(folder: RunFolder, name: str) -> pd.DataFrame | None:
+    """Return a table that :func:`finish` wrote; None if it is missing, damaged or of old times.
+
+    Args:
+        folder: the run's folder.
+        name: ``observations`` or ``rounds``.
+    """
+    try:
+        table: pd.DataFrame = pd.read_parquet(folder.path / f"{name}.parquet")
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+    return table if set(table) >= EXPECTED[name] else None
+
+
+def made_table(folder: RunFolder, facts: Facts, name: str) -> pd.DataFrame:
+    """Return a table of a run that may be unfinished, from its journal.
+
+    Args:
+        folder: the run's folder.
+        facts: what is known about it.
+        name: ``observations`` or ``rounds``.
 
     Raises:
-        RunFolderError: if the journal is missing or damaged, or the space is not known.
+        RunFolderError: if the journal is missing or damaged; for observations also if the
+            parameters are not known.
     """
+    if name == "rounds":
+        return round_table(read_run(folder, facts), read_timings(folder.timings))
     space = facts.space()
     if space is None:
         raise RunFolderError(
-            f"{folder.path}: an earlier version of fedsim started this run and did not record its "
-            "parameters: evaluations are shown once it is done"
+            f"{folder.path}: an earlier version of fedsim ran this and did not record its "
+            "parameters: its evaluations cannot be shown without observations.parquet"
         )
     batches: list[pa.RecordBatch] = []
     columns = ObservationColumns(facts, space, batches.append)
@@ -149,6 +176,17 @@ def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
         for accountant in (pld, rdp)
     }
     return report
+
+
+def outcome_of(folder: RunFolder, facts: Facts) -> dict[str, Any]:
+    """Return a finished run's outcome from its journal.
+
+    Raises:
+        RunFolderError: if the journal is missing or damaged.
+    """
+    reading = read_run(folder, facts)
+    reading.close(facts.rounds)
+    return outcome(reading, read_timings(folder.timings))
 
 
 def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:

@@ -155,8 +155,8 @@ class Activity:
 
     def show_output(self, error: UserCodeError) -> None:
         """Add what was printed last in this turn to an error, if nobody has seen it."""
-        if self.log is not None and self.log.hidden:
-            error.add_output(self.log.last_lines())
+        if self.log is not None:
+            self.log.explain(error)
 
     def rest(self) -> None:
         """End the last agent's turn."""

@@ -18,8 +18,9 @@ from fedsim.config.construct import build_method
 from fedsim.errors import Interrupted
 from fedsim.files import Fence
 from fedsim.imports import user_stack
+from fedsim.record.capture import captured, copied
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.logs import Log, captured, copied
+from fedsim.record.logs import Log
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
@@ -93,6 +94,7 @@ class _Worker(threading.Thread):
                     notify=self._notify,
                     stopped=stopped,
                     agents_are_here=True,
+                    log=activity.log,
                 )
 
     def _notify(self, progress: Progress) -> None:

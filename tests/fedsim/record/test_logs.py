@@ -1,12 +1,7 @@
-"""What processes print, whose it is, and how much of it is kept."""
+"""Whose output a log holds, and how much of it."""
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import RunFolderError
-from fedsim.record.logs import LAST_LINES, Log, Printed, captured, copied, read_log, unfinished
+from fedsim.record.logs import LAST_LINES, Log, LogFolder, Printed, read_log, unfinished
+from fedsim.record.runfolder import RunFolder
 
 
 def turns(path: Path) -> list[tuple[str, str]]:
@@ -37,8 +33,9 @@ def test_turns_are_told_apart_and_silent_ones_leave_nothing(tmp_path: Path) -> N
 
 
 def test_a_silent_process_leaves_no_file(tmp_path: Path) -> None:
-    with captured(Log(tmp_path / "a.log", "server")) as log:
-        log.turn("agent 0")
+    log = Log(tmp_path / "a.log", "server")
+    log.turn("agent 0")
+    log.close()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -50,6 +47,16 @@ def test_a_log_is_continued(tmp_path: Path) -> None:
         log.write("hello\n")
         log.close()
     assert turns(path) == [("agent 0", "hello\n"), ("agent 1", "hello\n")]
+
+
+def test_a_process_that_died_in_a_turn_is_told_from_its_successor(tmp_path: Path) -> None:
+    (path := tmp_path / "a.log").write_text("old\n--- above: agent 0\nlast words")
+    log = Log(path, "host-0")
+    log.turn("agent 1")
+    log.write("hello\n")
+    log.close()
+    ended = ("host-0, which ended then", "last words\n")
+    assert turns(path) == [("agent 0", "old\n"), ended, ("agent 1", "hello\n")]
 
 
 def test_the_turn_that_has_not_ended(tmp_path: Path) -> None:
@@ -133,72 +140,64 @@ def test_turns_that_have_ended_are_drained(tmp_path: Path) -> None:
     log.close()
 
 
-def test_all_that_the_process_prints_is_captured(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    print("before")
-    with captured(Log(tmp_path / "a.log", "server")) as log:
-        log.turn("agent 0")
-        print("printed", end="")
-        log.turn("agent 1")
-        print("an error", file=sys.stderr)
-        logging.StreamHandler().emit(logging.LogRecord("", 30, "", 0, "logged", None, None))
-        os.write(1, b"as C code would\n")
-        thread = threading.Thread(target=print, args=("in a thread",))
-        thread.start()
-        thread.join()
-    print("after")
-    assert turns(tmp_path / "a.log") == [
-        ("agent 0", "printed\n"),
-        ("agent 1", "an error\nlogged\nas C code would\nin a thread\n"),
-    ]
-    assert capfd.readouterr() == ("before\nafter\n", "")
-
-
-@pytest.mark.heavy
-def test_what_other_processes_print_is_captured(tmp_path: Path) -> None:
-    with captured(Log(tmp_path / "a.log", "server")) as log:
-        log.turn("agent 0")
-        subprocess.run([sys.executable, "-c", "print('hello')"], check=True)
-    assert turns(tmp_path / "a.log") == [("agent 0", "hello\n")]
-
-
-def test_streams_come_back_after_an_error(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def fail() -> None:
-        with captured(Log(tmp_path / "a.log", "server")):
-            print("gone")
-            raise ValueError("mine")
-
-    before = sys.stdout, sys.stderr
-    with pytest.raises(ValueError, match="mine"):
-        fail()
-    assert (sys.stdout, sys.stderr) == before
-    os.write(1, b"here\n")
-    assert capfd.readouterr().out == "here\n"
-    assert turns(tmp_path / "a.log") == [("server", "gone\n")]
-
-
-def test_a_threads_prints_are_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with copied(Log(tmp_path / "a.log", "server")) as log:
-        kept = sys.stdout
-        log.turn("agent 0")
-        print("mine")
-        thread = threading.Thread(target=print, args=("another's",))
-        thread.start()
-        thread.join()
-        assert sys.stdout.isatty() is False
-    print("after")
-    # Whoever still holds the stream does not write into a file that was opened since.
-    with (tmp_path / "other").open("w"):
-        kept.write("late\n")
-    assert (tmp_path / "other").read_text() == ""
-    assert capsys.readouterr().out == "mine\nanother's\nafter\nlate\n"
-    assert turns(tmp_path / "a.log") == [("agent 0", "mine\n")]
+def test_another_process_output_is_added(tmp_path: Path) -> None:
+    log = Log(tmp_path / "a.log", "server")
+    log.add(b"far\n--- above: agent 3\n")
+    log.write("near")
+    log.close()
+    assert turns(tmp_path / "a.log") == [("agent 3", "far\n"), ("server", "near\n")]
 
 
 def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file")
     with pytest.raises(RunFolderError, match=r"logs/a\.log: cannot be written"):
         Log(tmp_path / "logs" / "a.log", "server")
+
+
+class TestOtherMachines:
+    @pytest.fixture
+    def logs(self, tmp_path: Path) -> LogFolder:
+        folder = RunFolder(tmp_path / "seed-0")
+        folder.create({})
+        return LogFolder.of(folder)
+
+    def test_who_sees_the_folder_writes_there(self, logs: LogFolder) -> None:
+        log = logs.open("host-0")
+        log.write("hello\n")
+        log.close()
+        assert turns(logs.path_of("host-0")) == [("host-0", "hello\n")]
+
+    def test_who_sees_another_folder_sends_what_it_prints(self, logs: LogFolder) -> None:
+        later = LogFolder.of(RunFolder(logs.path))  # a folder of that name, of another run
+        assert (later.seen, logs.seen) == (True, False)
+        log = logs.open("host-0")
+        log.turn("agent 3")
+        log.write("hello\n")
+        log.turn("")
+        assert not logs.path_of("host-0").exists()
+        logs.keep("host-0", log.drain())
+        logs.keep("host-1", log.drain())
+        log.close()
+        assert turns(logs.path_of("host-0")) == [("agent 3", "hello\n")]
+        assert not logs.path_of("host-1").exists()
+
+    def test_a_dead_process_output_is_recovered(self, logs: LogFolder) -> None:
+        log = logs.open("running/agent-3")
+        log.turn("agent 3")
+        log.write("".join(f"{i}\n" for i in range(50)))
+        assert logs.recover("running/agent-3", "agent 3", "tasks").endswith("48\n49\n")
+        ((whose, text),) = turns(logs.path_of("tasks"))
+        assert whose == "agent 3, which ended then"
+        assert len(text.splitlines()) == 50
+        assert logs.recover("running/agent-3", "agent 3", "tasks") == ""
+
+    def test_what_is_empty_is_removed(self, logs: LogFolder) -> None:
+        for name in ("host-0", "running/a"):
+            logs.open(name)
+        logs.keep("tasks", b"hello\n")
+        logs.remove_empty()
+        assert [path.name for path in RunFolder(logs.path).logs.iterdir()] == ["tasks.log"]
+        logs.path_of("tasks").unlink()
+        logs.remove_empty()
+        assert not RunFolder(logs.path).logs.exists()
+        logs.remove_empty()

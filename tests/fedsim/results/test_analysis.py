@@ -8,11 +8,11 @@ import pytest
 
 import fedsim
 from fedsim.cli.summary import closing_table
-from fedsim.errors import ConfigError, RunFolderError
+from fedsim.errors import RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.analysis import Run, SeedRun, load
-from fedsim.results.comparison import Difference, control_differences, difference, scores
+from fedsim.results.analysis import Run, load
+from fedsim.results.seeds import SeedRun
 from fedsim.results.tables import epsilons, finish
 
 METHOD: dict[str, Any] = {
@@ -123,36 +123,6 @@ def test_epsilons_report_all_that_a_reader_must_know() -> None:
 def test_exact_multipliers_cost_less() -> None:
     report = epsilons([SubsampledGaussian(0.25, 1.0, 1.4)] * 5, 1e-3)
     assert report["pld_exact_multipliers"] < report["pld"]
-
-
-def test_scores_average_rounds_and_differences_are_paired_on_seeds(run: Run) -> None:
-    table = scores(run, 2, 4)
-    assert list(table) == ["alone", "a private [one]", "a private [one] (noise only)"]
-    own = run.rounds.query("variant == 'alone' and seed == 2 and 2 <= round <= 4")
-    assert table.loc[2, "alone"] == pytest.approx(own["mean_simple_regret"].mean())
-    found = difference(run, table, "a private [one]", "alone")
-    gains = table["alone"] - table["a private [one]"]  # less regret is better
-    assert found.gain == pytest.approx(gains.mean())
-    assert found.standard_error == pytest.approx(abs(gains[0] - gains[2]) / 2)
-    assert found.seeds == 2
-    with pytest.raises(ConfigError, match="expected some of 0 to 5, got 6 to 9"):
-        scores(run, 6, 9)
-
-
-def test_private_variants_are_compared_with_their_noise_only_control(run: Run) -> None:
-    (found,) = control_differences(run)
-    assert (found.variant, found.baseline) == ("a private [one]", "a private [one] (noise only)")
-    assert control_differences(load(run.folder / "alone")) == []
-
-
-def test_differences_are_put_into_words() -> None:
-    def sentence(gain: float, error: float, seeds: int = 9) -> str:
-        return Difference("m", "noise", gain, error, 0.5, seeds).sentence()
-
-    assert "m beats noise: +0.100 ± 0.040 (9 paired seeds)" in sentence(0.1, 0.04)
-    assert "does NOT beat" in sentence(0.1, 0.06)
-    assert "does NOT beat" in sentence(-0.5, 0.01)
-    assert "one seed" in sentence(0.1, float("nan"), 1)
 
 
 def test_the_closing_table_has_one_row_per_variant(run: Run) -> None:

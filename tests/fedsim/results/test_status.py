@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -136,8 +136,26 @@ def test_what_a_kill_tore_is_left_out(stopped: Path) -> None:
     for name in ("journal.jsonl", "timings.jsonl", "state/evaluations.jsonl"):
         with (stopped / name).open("a", encoding="utf-8") as file:
             file.write('{"kind":"step","t":9,"observ')
-    assert only() == whole
+    found = only()
+    assert found.lost == "the last line of its journal is incomplete; resume does that step again"
+    assert replace(found, lost=None) == whole
     assert (whole.state, whole.progress.round, whole.seconds_left) == ("stopped", 3, 0.0)
+
+
+def test_a_cut_journal_is_told(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = stopped / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0] + lines[1])
+    assert only().lost == (
+        "the end of its journal is lost: it has 1 of 7 entries; to continue from them, remove "
+        "runs/small-1/seed-0/state/checkpoint.npz and resume"
+    )
+    assert "the end of its journal is lost" in show(capsys)
+    journal.unlink()
+    assert only().lost == "its journal is missing"
+    (stopped / "state" / "checkpoint.npz").write_bytes(b"garbage")
+    journal.write_bytes(b"".join(lines))
+    assert "checkpoint.npz: damaged" in (only().lost or "")
 
 
 def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
@@ -183,9 +201,9 @@ def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
         only()
 
 
-def test_a_finished_run_without_its_outcome_is_damaged(stopped: Path) -> None:
+def test_a_finished_run_without_its_facts_is_damaged(stopped: Path) -> None:
     (stopped / "manifest.json").write_text('{"status": "done"}')
-    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: .* outcome is missing"):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: agents is missing"):
         load("runs/small-1").summaries()
 
 
