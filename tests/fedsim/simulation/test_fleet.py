@@ -611,7 +611,7 @@ class TestReplay:
         fleet = bench.fleet()
         fleet.round.begin(-1)
         fleet.step(-2, None)
-        with pytest.raises(RunError, match="t: expected a round below 0, .* got 0"):
+        with pytest.raises(RunError, match=r"t: expected a round below 0, .* got 0"):
             fleet.step(0, None)
         fleet.round.begin(3)
         fleet.step(3, None)
