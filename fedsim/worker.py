@@ -21,7 +21,7 @@ from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.imports import user_traceback
 from fedsim.jobs import Job, run_job
 from fedsim.record.progress import Progress
-from fedsim.signals import interrupt_on_sigterm
+from fedsim.signals import StopSignals
 from fedsim.simulation.serial import run_serial
 from fedsim.workload import Scenario
 
@@ -65,7 +65,7 @@ def main(connection: Connection, parent_id: int) -> None:
     """
     os.set_inheritable(connection.fileno(), False)  # not for what objectives start
     faulthandler.enable()
-    interrupt_on_sigterm()
+    StopSignals().listen()
     parent = _Parent(connection, parent_id)
     threading.Thread(target=parent.listen, daemon=True, name="fedsim-parent").start()
     with suppress(KeyboardInterrupt):

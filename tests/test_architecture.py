@@ -53,7 +53,7 @@ LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"simulation": ("simulation",)},
     {"results": ("results",)},
     {"top": TOP},
-    {"cli": ("cli",)},
+    {"cli": ("cli", "__main__")},
 )
 INSIDE = [room for level in LEVELS for room in level]
 

@@ -8,12 +8,18 @@ from typing import Annotated
 
 import typer
 
+from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 
 
 def logs(
-    folder: Annotated[Path, typer.Argument(help="A run folder, or that of a variant or seed.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, or that of a variant or seed.", autocompletion=complete_run
+        ),
+    ],
     agent: Annotated[
         int | None, typer.Option("--agent", "-i", help="Only what this agent printed.")
     ] = None,
