@@ -17,9 +17,11 @@ import pytest
 
 import fedsim as api
 from fedsim.cli.main import run_command
-from fedsim.config.model import Config, ready_names
+from fedsim.config.model import Config
+from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.files import parse_yaml
+from tests.util.mixed import MIXED
 from tests.util.processes import COMMAND, loaded_by
 from tests.util.small import UserModule, body, small, write
 
@@ -208,7 +210,7 @@ class TestEvaluate:
         assert (other["agent"], other["value"] != named["value"]) == (2, True)
 
     def test_noise_and_no_noise(self, fedsim: Command) -> None:
-        call = ("evaluate", "synthetic", "--point", "[0.5]", "--json", "--set", "scenario.agents=2")
+        call = ("evaluate", "synthetic", "--point", "[1]", "--json", "--set", "scenario.agents=2")
         values = [
             last(fedsim(*call, *extra)[0])["value"]
             for extra in ((), ("--seed", "0"), ("--noiseless",), ("--seed", "1"))
@@ -236,10 +238,32 @@ class TestEvaluate:
             (("--point", "3"), "--point: expected an object or a list, got 3"),
             (("--point", "[1, 1]", "--agent", "3"), "--agent: expected 0 to 2, got 3"),
             (("--point", '["a", 1]'), "point: C: expected a number, got 'a'"),
+            (
+                ("synthetic", "--point", "[0.5]"),
+                "point: x: expected one of its 1000 levels, got 0.5; the nearest is 0.5005",
+            ),
         ],
     )
     def test_what_is_wrong(self, fedsim: Command, arguments: tuple[str, ...], message: str) -> None:
-        assert message in " ".join(fedsim(*self.SVM, *arguments, code=2)[1].split())
+        given = self.SVM if arguments[0].startswith("--") else ("evaluate",)
+        assert message in " ".join(fedsim(*given, *arguments, code=2)[1].split())
+
+    def test_a_point_is_what_was_written(self, fedsim: Command, user_module: UserModule) -> None:
+        scenario = f"{user_module(MIXED)}:Mixed"
+        point = {"C": 1e-3, "loss": "log", "layers": 2, "scaled": True, "gamma": 1, "units": 32}
+        for given in (point, list(point.values())):
+            found = last(fedsim("evaluate", scenario, "--point", json.dumps(given), "--json")[0])
+            assert found["point"] == point
+            assert list(map(type, found["point"].values())) == [float, str, int, bool, int, int]
+        for name, value, message in (
+            ("loss", "lgo", "point: loss: unknown option 'lgo'; did you mean 'log'?"),
+            ("layers", 1.5, "point: layers: expected a whole number, got 1.5"),
+            ("units", 33, "point: units: expected one of its 5 levels, got 33; the nearest is 32"),
+            ("scaled", 1, "point: scaled: unknown option 1; valid names: False, True"),
+        ):
+            wrong = json.dumps({**point, name: value})
+            _, err = fedsim("evaluate", scenario, "--point", wrong, code=2)
+            assert message in " ".join(err.split())
 
     def test_an_objective_that_raises(self, fedsim: Command, user_module: UserModule) -> None:
         module = user_module(
@@ -314,8 +338,16 @@ class TestProcess:
         assert got.returncode == 0, got.stderr
 
     def test_help_loads_nothing_heavy(self, here: Path) -> None:
-        heavy = {"pandas", "matplotlib", "sklearn", "ray", "dp_accounting", "scipy.stats", "torch"}
-        assert not heavy & loaded_by("import fedsim.cli.main")
+        """What --help loads is typer, rich and the signatures of the commands."""
+        heavy = {"numpy", "yaml", "pydantic", "scipy", "pandas", "ray", "matplotlib"}
+        code = "import sys; from fedsim.cli.main import run_command; run_command(sys.argv[1:])"
+        loaded = loaded_by(code, "--help")
+        assert not heavy & loaded
+        ours = {name for name in loaded if name.startswith("fedsim.")}
+        assert {name for name in ours if not name.startswith("fedsim.cli")} <= {
+            "fedsim.errors",
+            "fedsim.signals",
+        }
 
 
 Effect = Callable[[api.Run], object]

@@ -8,13 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
+from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(help="Run folders; their curves are overlaid.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders; their curves are overlaid.", autocompletion=complete_run),
+    ],
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="The picture: PNG, PDF or SVG; default: fedsim.png."),

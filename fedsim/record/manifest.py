@@ -17,13 +17,14 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import FedsimError, RunFolderError
+from fedsim.parameters import AnyParameter
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
-from fedsim.space import Parameter, Space
+from fedsim.space import Choice, Parameter, Space
 
-PARAMETERS = {kind.__name__: kind for kind in (Parameter,)}
+PARAMETERS: dict[str, type[AnyParameter]] = {kind.__name__: kind for kind in (Parameter, Choice)}
 """The classes of parameters, by the name that a manifest has for them."""
 
 
@@ -133,7 +134,7 @@ def described(space: Space) -> tuple[Mapping[str, Any], ...]:
     return tuple(json.loads(json.dumps(found, default=lambda number: number.item())))
 
 
-def _parameter(described: Mapping[str, Any]) -> Parameter:
+def _parameter(described: Mapping[str, Any]) -> AnyParameter:
     settings = dict(described)
     return PARAMETERS[settings.pop("kind")](**settings)
 

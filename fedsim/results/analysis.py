@@ -78,7 +78,7 @@ class Run:
         """
         import pandas as pd
 
-        found, missing = self._gather(lambda run: run.table(name))
+        found, missing = self._gather(lambda run: run.table(name), empty=True)
         tables = [table for _, table in found]
         for run, table in found:
             table.insert(0, "variant", run.variant)
@@ -121,21 +121,24 @@ class Run:
         return tuple(point for _, points in found for point in points), missing
 
     def _gather(
-        self, get: Callable[[SeedRun], Part]
+        self, get: Callable[[SeedRun], Part], *, empty: bool = False
     ) -> tuple[list[tuple[SeedRun, Part]], list[str]]:
-        """Return something of every seed that has it, and a sentence for each incomplete seed."""
+        """Return something of every seed that has it, and a sentence for each incomplete seed.
+
+        If ``empty``, a seed that is done also has what is empty, such as no evaluations.
+        """
         found: list[tuple[SeedRun, Part]] = []
         missing: list[str] = []
         errors: list[RunFolderError] = []
         for run in self.runs:
             try:
-                part = get(run)
-                missing += filter(None, [run.so_far()])
+                part, incomplete = get(run), run.so_far()
             except RunFolderError as error:
                 errors.append(error)
                 missing.append(f"{run.name} is left out: {error}")
                 continue
-            if len(part):
+            missing += filter(None, [incomplete])
+            if len(part) or (empty and not incomplete):
                 found.append((run, part))
         if not found:
             nothing = f"{self.folder}: nothing is recorded yet; `fedsim resume` continues the run"

@@ -11,12 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedsim.parameters import Column
 from fedsim.record.entries import Recorded, StepEntry
 from fedsim.record.manifest import Facts
-from fedsim.space import Parameter, Space
+from fedsim.space import Space
 
 ROWS = 20_000
 """Rows that are kept in memory before they are written."""
+
+TYPES: dict[Column, pa.DataType] = {
+    "float64": pa.float64(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "text": pa.string(),
+}
+"""How a table keeps a parameter's values."""
 
 
 class ObservationColumns:
@@ -64,7 +73,9 @@ class ObservationColumns:
             noiseless,
         ]
         points = [self._space.to_point(np.array(r.u)) for r in records]
-        columns += [[point[name] for point in points] for name in self._space.names]
+        for one in self._space.parameters:
+            values = [point[one.name] for point in points]
+            columns.append([str(v) for v in values] if one.column == "text" else values)
         if self._facts.optima is not None:
             with np.errstate(over="ignore"):
                 regret = np.array(self._facts.optima)[agents] - noiseless
@@ -77,13 +88,9 @@ def schema(facts: Facts, space: Space) -> pa.Schema:
     whole, real = pa.int64(), pa.float64()
     fields = [(name, whole) for name in ("agent", "round", "step", "index")]
     fields += [("source", pa.string()), ("y", real), ("noiseless", real)]
-    fields += [(f"point.{one.name}", _type(one)) for one in space.parameters]
+    fields += [(f"point.{one.name}", TYPES[one.column]) for one in space.parameters]
     fields += [] if facts.optima is None else [("regret", real)]
     return pa.schema(fields)
-
-
-def _type(parameter: Parameter) -> pa.DataType:
-    return pa.int64() if parameter.integer else pa.float64()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import fedsim
@@ -22,6 +23,7 @@ from fedsim.results.observations import ObservationColumns
 from fedsim.results.seeds import SeedRun
 from fedsim.results.tables import finish
 from fedsim.space import Parameter, Space
+from tests.util.mixed import MIXED
 from tests.util.small import small
 
 TELLING = """
@@ -73,6 +75,35 @@ def test_no_told_round_is_lost_when_its_checkpoint_is(
         with pytest.raises(fedsim.errors.Interrupted):
             fedsim.run(small(method=f"{module}:Method", rounds=4), out="cut")
     pd.testing.assert_frame_equal(fedsim.resume("cut").rounds, whole)
+
+
+def test_every_kind_of_parameter_has_its_own_type_of_column(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    module = user_module(MIXED)
+    run = fedsim.run(small("ts", scenario={"name": f"{module}:Mixed", "agents": 9}, rounds=3))
+    (one,) = run.runs
+    types = {
+        field.name.removeprefix("point."): str(field.type)
+        for field in pq.read_schema(one.folder.path / "observations.parquet")
+        if field.name.startswith("point.")
+    }
+    assert types == {
+        "C": "double",
+        "loss": "string",
+        "layers": "int64",
+        "scaled": "bool",
+        "gamma": "string",  # options of several kinds
+        "units": "int64",
+    }
+    table = one.observations
+    assert set(table["point.loss"]) <= {"hinge", "log", "squared"}
+    assert set(table["point.gamma"]) <= {"auto", "0.5", "1"}
+    assert set(table["point.layers"]) == {0, 1, 2}
+    # The manifest describes the space, so that the table can be made without the scenario.
+    (one.folder.path / "observations.parquet").unlink()
+    (here / f"{module}.py").unlink()
+    pd.testing.assert_frame_equal(fedsim.load(run.folder).runs[0].observations, table)
 
 
 SPACE = Space((Parameter("a", 0, 1), Parameter("k", 1, 9, integer=True)))
