@@ -6,6 +6,7 @@ import json
 import math
 import platform
 import sys
+from contextlib import suppress
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
@@ -156,10 +157,9 @@ def environment() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
+def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    with suppress(OSError):  # there is none on macOS, and not in every container
+        for line in cpuinfo.read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
