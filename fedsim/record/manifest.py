@@ -6,8 +6,8 @@ import json
 import math
 import platform
 import sys
-from contextlib import suppress
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
