@@ -124,8 +124,8 @@ def available_megabytes(root: Path = ROOT) -> float:
     Args:
         root: the folder that holds ``proc`` and ``sys``.
     """
-    lines = _read(root / "proc/meminfo").splitlines()
-    entries = dict(line.split(":", 1) for line in lines if ":" in line)
+    known = [line for line in _read(root / "proc/meminfo").splitlines() if ":" in line]
+    entries = dict(line.split(":", 1) for line in known)
     if "MemAvailable" in entries:
         available = float(entries["MemAvailable"].split()[0]) / 1e3
     else:
