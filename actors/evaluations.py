@@ -25,13 +25,14 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError
-from fedsim.imports import importable_from, user_stack
+from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
 from fedsim.simulation.evaluation import build_objective, call_with_retries
 from fedsim.space import Value
+from fedsim.userimports import activate
 from fedsim.workload import Evaluation
 
 GRACE_SECONDS = 10.0
@@ -117,7 +118,7 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
         work: the evaluation.
         objective: a list of one reference, so that it is read once its modules can be imported.
     """
-    importable_from(work.spec.import_from)
+    activate(work.spec.code)
     black_box = ray.get(objective[0], timeout=work.patience)
     _one_thread()
     place = where(work.agent, work.t, work.point, platform.node())

@@ -1,10 +1,11 @@
-"""Files: YAML in which repeated keys are errors and ``1e-3`` is a number, atomic writes, names."""
+"""Files: configurations, atomic writes, arrays, and names that suit folders."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+import unicodedata
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,52 +15,15 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fedsim.errors import RunError, RunFolderError, cannot_write
+from fedsim.errors import ConfigError, RunError, RunFolderError, cannot_write
 from fedsim.space import Array
+from fedsim.yamltext import format_yaml, parse_yaml
 
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
 
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, except for repeated keys and numbers without a point."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen and key.value != "<<":
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} appears twice", key.start_mark
-                    )
-                seen.add(key.value)
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes strings that :class:`_Loader` would read as numbers."""
-
-
-# YAML 1.1, which PyYAML follows, reads 1e-3 as text.
-for _class in (_Loader, _Dumper):
-    _class.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-    )
-
-
-def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text.
-
-    Raises:
-        yaml.YAMLError: if it is not valid, or repeats a key.
-    """
-    return yaml.load(text, _Loader)
-
-
-def format_yaml(value: Mapping[str, Any]) -> str:
-    """Return the YAML text of a mapping, its keys in order."""
-    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False)
+LONGEST_NAME = 200
+"""The longest name of a folder, in bytes of UTF-8; disks allow 255, and numbers are appended."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -141,6 +105,21 @@ def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
+def current_folder() -> Path:
+    """Return the current folder.
+
+    Raises:
+        ConfigError: if it no longer exists.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(
+            f"the current folder cannot be found ({error.strerror}); change to one that exists"
+        ) from None
+
+
 def slugify(name: str) -> str:
-    """Return a name that is safe for a folder: letters, digits and ``.=_-``."""
-    return re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
+    """Return a name that is safe for a folder: letters and digits of any script, and ``.=_-``."""
+    composed = unicodedata.normalize("NFC", name)  # some disks take both forms for one name
+    return re.sub(r"[^\w.=-]+", "-", composed).strip("-.") or "run"

@@ -21,9 +21,12 @@ GROUND = (
     "workload",
     "payloads",
     "resources",
+    "usercode",
+    "userimports",
     "imports",
     "refinement",
     "acquisition",
+    "yamltext",
     "files",
 )
 TOP = ("jobs", "preflight", "execution", "runner", "testing")

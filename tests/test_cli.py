@@ -18,9 +18,10 @@ from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
-from fedsim.config.model import Config, ready_names
+from fedsim.config.model import Config
+from fedsim.config.reading import ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
-from fedsim.files import parse_yaml
+from fedsim.yamltext import parse_yaml
 from tests.util.processes import COMMAND, loaded_by
 from tests.util.small import UserModule, body, small, write
 

@@ -16,10 +16,10 @@ from fedsim.cli.display import LiveDisplay
 from fedsim.cli.summary import closing_table, privacy_sentence
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
-from fedsim.files import format_yaml
 from fedsim.preflight import check, choose_backend
 from fedsim.runner import resume as resume_run
 from fedsim.runner import run as start_run
+from fedsim.yamltext import format_yaml
 
 if TYPE_CHECKING:  # imports pandas
     from fedsim.results.analysis import Run

@@ -16,7 +16,7 @@ from fedsim.cli.running import JsonOption, only_json_on_stdout
 from fedsim.cli.summary import closing_table, privacy_sentence
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
-from fedsim.config.model import read_config, ready_names, ready_text
+from fedsim.config.reading import read_config, ready_names, ready_text
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
 from fedsim.rng import Keys

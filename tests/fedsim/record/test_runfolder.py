@@ -15,7 +15,6 @@ import pytest
 from fedsim.errors import RunError, RunFolderError
 from fedsim.files import (
     load_arrays,
-    parse_yaml,
     read_yaml,
     save_arrays,
     slugify,
@@ -23,6 +22,7 @@ from fedsim.files import (
     write_yaml,
 )
 from fedsim.record.runfolder import Checkpoint, RunFolder, is_locked, locked, new_run_folder
+from fedsim.yamltext import parse_yaml
 
 
 def no_room(*_: Any) -> None:
@@ -151,7 +151,13 @@ class TestNewRunFolder:
 
     @pytest.mark.parametrize(
         ("name", "folder"),
-        [("a b/c", "a-b-c"), ("../..", "run"), ("β=2, z=1", "=2-z=1"), ("", "run"), ("x.y", "x.y")],
+        [
+            ("a b/c", "a-b-c"),
+            ("../..", "run"),
+            ("β=2, z=1", "β=2-z=1"),
+            ("", "run"),
+            ("x.y", "x.y"),
+        ],
     )
     def test_names_are_safe_as_folders(self, name: str, folder: str) -> None:
         assert slugify(name) == folder
