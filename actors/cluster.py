@@ -20,6 +20,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.errors import ResourceError
+from fedsim.resources import usable_cpus
 
 
 @contextmanager
@@ -69,6 +70,7 @@ def _start(workers: int) -> None:
     try:
         ray.init(
             address="local",  # never another cluster that runs on this machine
+            num_cpus=usable_cpus(),  # Ray itself does not know of affinity or batch systems
             include_dashboard=False,
             log_to_driver=False,
             # Above ERROR: fedsim reports errors itself.

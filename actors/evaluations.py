@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -24,9 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
-from fedsim.errors import ObjectiveError, RunError
+from fedsim.errors import ObjectiveError, RunError, UserCodeError
 from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
+from fedsim.record.capture import captured
+from fedsim.record.logs import LogFolder
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
@@ -34,6 +36,9 @@ from fedsim.simulation.evaluation import build_objective, call_with_retries
 from fedsim.space import Value
 from fedsim.userimports import activate
 from fedsim.workload import Evaluation
+
+MOST_PRINTED = 100_000
+"""How much of what one evaluation prints is kept, in bytes."""
 
 GRACE_SECONDS = 10.0
 """How long an evaluation that cannot be interrupted may run past its deadline."""
@@ -52,6 +57,7 @@ class Work:
         point: the point, in the user's units.
         deadline: seconds that one try may take.
         patience: seconds to wait for the objective to arrive.
+        logs: where it keeps what it prints.
     """
 
     spec: RunSpec
@@ -62,6 +68,17 @@ class Work:
     point: Mapping[str, Value]
     deadline: float
     patience: float
+    logs: LogFolder
+
+    @property
+    def whose(self) -> str:
+        """Whose output it prints."""
+        return f"agent {self.agent}, round {self.t}"
+
+    @property
+    def name(self) -> str:
+        """The name of its log while it is running."""
+        return f"running/agent-{self.agent}-{self.step}-{self.index}"
 
 
 @dataclass(frozen=True)
@@ -72,11 +89,13 @@ class Result:
         value: the evaluation, or None if it failed.
         error: why it failed, or None.
         cpu_seconds: CPU time of all tries.
+        printed: what the server has to keep.
     """
 
     value: Evaluation | None
     error: ObjectiveError | None
     cpu_seconds: float
+    printed: bytes = b""
 
 
 class _Overdue(BaseException):
@@ -92,12 +111,21 @@ class _Overdue(BaseException):
 
 
 @ray.remote(num_cpus=0, max_retries=-1)
-def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...]) -> Any:
+def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...], logs: LogFolder) -> Any:
     """Return a list of all objectives' resources, followed by each objective as its own value.
 
     Raises:
         FedsimError: if the scenario or an objective cannot be built.
     """
+    with captured(logs.open("objectives")) as log:
+        try:
+            return _build(spec, agents)
+        except UserCodeError as error:
+            error.add_output(log.last_lines())
+            raise
+
+
+def _build(spec: RunSpec, agents: tuple[AgentId, ...]) -> list[Any]:
     scenario = build_scenario(spec)
     objectives = [build_objective(spec, scenario, agent) for agent in agents]
     needs = [spec.resources or declared_resources(objective) for objective in objectives]
@@ -118,6 +146,16 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
         work: the evaluation.
         objective: a list of one reference, so that it is read once its modules can be imported.
     """
+    with captured(work.logs.open(work.name, MOST_PRINTED)) as log:
+        log.turn(work.whose)
+        result = _evaluate(work, objective)
+        if result.error is not None:
+            result.error.add_output(log.last_lines())
+        log.turn("")
+        return replace(result, printed=log.drain())
+
+
+def _evaluate(work: Work, objective: list[Any]) -> Result:
     activate(work.spec.code)
     black_box = ray.get(objective[0], timeout=work.patience)
     _one_thread()

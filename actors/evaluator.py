@@ -28,6 +28,7 @@ from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceErro
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logs import LogFolder
 from fedsim.resources import Resources
 from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space
@@ -74,6 +75,7 @@ class TaskEvaluator:
         agents: all agents.
         deadlines: how long to wait.
         log: keeps evaluations until the journal has them.
+        logs: where tasks keep what they print.
         stopped: checked while waiting; True makes :meth:`evaluate` raise ``Interrupted``.
     """
 
@@ -84,6 +86,7 @@ class TaskEvaluator:
         agents: Sequence[AgentId],
         deadlines: DeadlinesConfig,
         log: EvaluationLog,
+        logs: LogFolder,
         stopped: Callable[[], bool],
     ) -> None:
         self._spec = spec
@@ -91,6 +94,7 @@ class TaskEvaluator:
         self._agents = tuple(agents)
         self._deadlines = deadlines
         self._log = log
+        self._logs = logs
         self._stopped = stopped
         self._needs: list[Resources] = []
         self._objectives: list[Any] = []
@@ -137,7 +141,7 @@ class TaskEvaluator:
         count = 1 + len(self._agents)
         # Ray's type stubs do not know several returns.
         task: Any = build_objectives.options(num_returns=count, scheduling_strategy=here)
-        needs, *objectives = task.remote(self._spec, self._agents)
+        needs, *objectives = task.remote(self._spec, self._agents, self._logs)
         patience = self._deadlines.start + self._deadlines.evaluation
         try:
             # Also get the first objective, to check that objectives can be sent at all.
@@ -171,6 +175,7 @@ class TaskEvaluator:
             point=self._space.to_point(proposal.u),
             deadline=self._deadlines.evaluation,
             patience=self._deadlines.start,
+            logs=self._logs,
         )
         return _Evaluation(work, proposal)
 
@@ -192,10 +197,12 @@ class TaskEvaluator:
                 try:
                     yield one, self._received(ref)
                 except RayError as error:
+                    lines = self._logs.recover(one.work.name, one.work.whose, "tasks")
                     failure = _lost(one, error)
                     if failure is None:
                         waiting.append(one)
                     else:
+                        failure.add_output(lines)
                         yield one, Result(None, failure, 0.0)
             self._check_silence(heard)
 
@@ -222,6 +229,7 @@ class TaskEvaluator:
             if isinstance(error.cause, RayError):  # the task could not get its objective
                 raise error.cause from None
             raise RunError(f"an evaluation's task failed: {error}") from None
+        self._logs.keep("tasks", result.printed)
         return result
 
     def _outcome(self, one: _Evaluation, result: Result) -> Recorded | Failed:

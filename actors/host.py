@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,11 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.spec import RunSpec
+from fedsim.errors import UserCodeError
 from fedsim.protocol import AgentId
+from fedsim.record.capture import captured
 from fedsim.record.entries import Recorded
+from fedsim.record.logs import LogFolder
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Answer, Call, Evaluating, Proposed, Task
 from fedsim.simulation.evaluation import LocalEvaluator
@@ -29,11 +32,15 @@ class Assignment:
         spec: the run.
         agents: the agents.
         history: their evaluations, in journal order.
+        logs: where the host keeps what it prints.
+        name: the host's name there.
     """
 
     spec: RunSpec
     agents: tuple[AgentId, ...]
     history: tuple[Recorded, ...]
+    logs: LogFolder
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +52,16 @@ class Health:
         evaluating: the objective that is running now, or None.
         seconds: how long it has been running.
         node: the machine's name.
+        output: what it printed last in this turn.
+        printed: what the server has to keep, because the host does not see the run folder.
     """
 
     agent: AgentId | None
     evaluating: Evaluating | None
     seconds: float
     node: str
+    output: str = ""
+    printed: bytes = b""
 
 
 class AgentHost:
@@ -59,6 +70,8 @@ class AgentHost:
     def __init__(self) -> None:
         self._group: AgentGroup | None = None
         self._activity = Activity()
+        self._output = ExitStack()
+        self._far = False
 
     def propose(
         self, call: Call, tasks: Sequence[Task], assignment: Assignment | None = None
@@ -93,21 +106,36 @@ class AgentHost:
             # too late for libraries that are already loaded.
             threadpool_limits(limits=1)
             self._activity.busy, self._group = assignment.agents[0], None
-            group = _new_group(assignment.spec, self._activity)
-            group.rebuild(assignment.agents, assignment.history)
+            self._open_log(assignment)
+            try:
+                group = _new_group(assignment.spec, self._activity)
+                group.rebuild(assignment.agents, assignment.history)
+            except UserCodeError as error:
+                self._activity.show_output(error)
+                raise
             self._group = group
         assert self._group is not None
         try:
             yield self._group
         finally:
-            self._activity.busy = None
+            self._activity.rest()
+
+    def _open_log(self, assignment: Assignment) -> None:
+        self._activity.log = None
+        self._output.close()
+        log = assignment.logs.open(assignment.name)
+        self._far = not assignment.logs.seen
+        self._activity.log = self._output.enter_context(captured(log))
 
     @ray.method(concurrency_group="health")
     def health(self) -> Health:
         """Return what the host is doing; answers while an objective runs."""
         busy, evaluating = self._activity.busy, self._activity.evaluating
         seconds = time.monotonic() - evaluating.since if evaluating else 0.0
-        return Health(busy, evaluating, seconds, platform.node())
+        log = self._activity.log
+        output = log.last_lines() if log is not None else ""
+        printed = log.drain() if log is not None and self._far else b""
+        return Health(busy, evaluating, seconds, platform.node(), output, printed)
 
 
 def _new_group(spec: RunSpec, activity: Activity) -> AgentGroup:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections import deque
@@ -16,13 +15,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.cluster import cluster
 from fedsim.actors.nodes import check_room, reason
-from fedsim.actors.plan import Plan, available_megabytes, make_plan
+from fedsim.actors.plan import Plan, make_plan
 from fedsim.actors.server import ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.jobs import Job, Listener
 from fedsim.record.runfolder import run_folder_of
-from fedsim.resources import Resources
+from fedsim.resources import Resources, available_megabytes, usable_cpus
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, in seconds; asking costs every process time. A
@@ -62,7 +61,7 @@ def plan_for(agents: int, jobs: int, config: Config, needs: Iterable[Resources |
     Raises:
         ResourceError: if it does not fit on this machine (an existing cluster is checked later).
     """
-    plan = _plan(agents, jobs, config, os.cpu_count() or 1, needs)
+    plan = _plan(agents, jobs, config, usable_cpus(), needs)
     if config.address is None:
         plan.check_cpus()
         plan.check_memory(available_megabytes())
@@ -89,7 +88,7 @@ def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, listener: Liste
         FedsimError: for the first failure; the other jobs are stopped.
     """
     needs = [job.simulation.evaluation for job in jobs]
-    expected = _plan(agents, len(jobs), config, os.cpu_count() or 1, needs)
+    expected = _plan(agents, len(jobs), config, usable_cpus(), needs)
     with cluster(config.address, expected.actors + expected.tasks, config.deadlines.start):
         resources = ray.cluster_resources()
         plan = _plan(agents, len(jobs), config, resources.get("CPU", 1.0), needs)

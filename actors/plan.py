@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from fedsim.errors import ResourceError
@@ -145,18 +143,3 @@ def make_plan(
     else:
         hosts = math.ceil(agents / agents_per_actor)
     return Plan(agents, hosts, parallel, cpus, address, evaluation)
-
-
-def available_megabytes() -> float:
-    """Return the available memory of this machine (or its container), in MB."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        entries = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        available = float(entries["MemAvailable"].split()[0]) / 1e3
-    else:
-        available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if limit.exists() and (text := limit.read_text().strip()).isdigit():
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        available = min(available, (int(text) - used) / 1e6)
-    return available

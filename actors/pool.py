@@ -26,6 +26,7 @@ class Host:
         asked: the pending health check, and when it was sent.
         next_question: when to send the next one.
         program: the agent whose program, not objective, was seen running, and since when.
+        printed: what it has sent to be kept, if it does not see the run folder.
     """
 
     actor: Any
@@ -33,6 +34,7 @@ class Host:
     asked: tuple[Any, float] | None = None
     next_question: float = 0.0
     program: tuple[AgentId, float] | None = None
+    printed: bytes = b""
 
 
 @dataclass
@@ -92,6 +94,7 @@ class HostPool:
             health: Health = ray.get(question, timeout=self.deadlines.answer)
         except RayError:
             return None  # the host is dead: its pending call reports it
+        host.printed += health.printed
         if not host.alive:
             host.alive, self.last_start = True, now
         return self._overdue(host, health)
@@ -123,7 +126,11 @@ class HostPool:
             host.program = None
             now_at = health.evaluating
             place = where(now_at.agent, now_at.t, now_at.point, health.node)
-            return hung(place, limit) if health.seconds > limit else None
+            if health.seconds <= limit:
+                return None
+            problem = hung(place, limit)
+            problem.add_output(health.output)
+            return problem
         if health.agent is None:
             host.program = None
         elif host.program is None or host.program[0] != health.agent:

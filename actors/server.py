@@ -14,7 +14,9 @@ from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
 from fedsim.config.construct import build_method, build_scenario
 from fedsim.config.model import DeadlinesConfig
+from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logs import Log, LogFolder
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation, simulate
@@ -43,20 +45,50 @@ class SimulationServer:
         folder = RunFolder(simulation.folder)
         log = EvaluationLog(folder.evaluations, simulation.run)
         with folder.locked(), closing(log):
-            scenario = build_scenario(simulation.spec)
-            transport = self._transport(simulation, scenario, folder, log)
-            method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
-            simulate(simulation, scenario, method, transport, notify=self._note, stopped=stopped)
+            logs = LogFolder.of(folder)
+            try:
+                with captured(logs.open("server")) as printed:
+                    self._simulate(simulation, folder, log, logs, printed)
+            finally:
+                logs.remove_empty()
+
+    def _simulate(
+        self,
+        simulation: Simulation,
+        folder: RunFolder,
+        log: EvaluationLog,
+        logs: LogFolder,
+        printed: Log,
+    ) -> None:
+        scenario = build_scenario(simulation.spec)
+        method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
+        with closing(self._transport(simulation, scenario, folder, log, logs)) as transport:
+            simulate(
+                simulation,
+                scenario,
+                method,
+                transport,
+                notify=self._note,
+                stopped=stopped,
+                log=printed,
+            )
 
     def _transport(
-        self, simulation: Simulation, scenario: Scenario, folder: RunFolder, log: EvaluationLog
+        self,
+        simulation: Simulation,
+        scenario: Scenario,
+        folder: RunFolder,
+        log: EvaluationLog,
+        logs: LogFolder,
     ) -> RayTransport:
         spec, stopped = simulation.spec, self._stop.is_set
         evaluator = None
         if simulation.evaluation is not None:
             agents = range(scenario.agents)
-            evaluator = TaskEvaluator(spec, scenario.space, agents, self._deadlines, log, stopped)
-        return RayTransport(self._pool, spec, folder, scenario.agents, stopped, evaluator)
+            evaluator = TaskEvaluator(
+                spec, scenario.space, agents, self._deadlines, log, logs, stopped
+            )
+        return RayTransport(self._pool, spec, folder, scenario.agents, logs, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:
         self._progress = progress

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,10 +19,18 @@ from fedsim.actors.host import Assignment
 from fedsim.actors.nodes import reason
 from fedsim.actors.pool import Host, HostPool
 from fedsim.config.spec import RunSpec
-from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError, RunError
+from fedsim.errors import (
+    ConfigError,
+    FedsimError,
+    Interrupted,
+    ObjectiveError,
+    RunError,
+    UserCodeError,
+)
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, observations
 from fedsim.record.journal import read_journal
+from fedsim.record.logs import LogFolder, unfinished
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.calls import (
     Answer,
@@ -38,6 +47,9 @@ ATTEMPTS = 3
 
 FEW_HOSTS = 4
 """Up to this many hosts get the call in their own message: cheaper than reading Ray's store."""
+
+GRACE_SECONDS = 5.0
+"""How long hosts may take to send what they have printed, at the end of a run."""
 
 POLL_SECONDS = 0.5
 """How often a wait for answers checks for dead or hung hosts. Answers do not wait for it."""
@@ -83,6 +95,7 @@ class RayTransport:
         spec: the run.
         folder: the run's folder: hosts are built from its journal.
         agents: the number of agents.
+        logs: where hosts keep what they print.
         stopped: checked while waiting; True makes :meth:`handle` raise ``Interrupted``.
         evaluator: evaluates the agents' proposals, if the hosts do not.
     """
@@ -93,12 +106,14 @@ class RayTransport:
         spec: RunSpec,
         folder: RunFolder,
         agents: int,
+        logs: LogFolder,
         stopped: Callable[[], bool],
         evaluator: Evaluator | None = None,
     ) -> None:
         self._pool = pool
         self._spec = spec
         self._folder = folder
+        self._logs = logs
         self._stopped = stopped
         self._evaluator = evaluator
         self._shares = [
@@ -118,6 +133,26 @@ class RayTransport:
         answers = self._exchange("handle", call, with_evaluations(tasks, evaluated))
         in_order = [answers[task.agent] for task in tasks]
         return completed(in_order, list(proposed.values()), evaluated)
+
+    def close(self) -> None:
+        """Keep what hosts have printed that do not see the run folder."""
+        hosts = [share.host for share in self._shares if share.assigned]
+        asked = {host.actor.health.remote(): host for host in hosts}
+        if not asked:
+            return
+        ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=GRACE_SECONDS)
+        for ref in ready:
+            with suppress(RayError):  # it is dead
+                asked[ref].printed += ray.get(ref).printed
+        for host in hosts:
+            self._keep_printed(host)
+
+    def _keep_printed(self, host: Host) -> None:
+        printed, host.printed = host.printed, b""
+        self._logs.keep(self._name(host), printed)
+
+    def _name(self, host: Host) -> str:
+        return f"host-{self._pool.hosts.index(host)}"
 
     def _exchange(
         self, method: Literal["propose", "handle"], call: Call, tasks: Sequence[Task]
@@ -146,6 +181,7 @@ class RayTransport:
                     lost.append(self._lost(part, call, reason(error)))
             for ref, part in list(pending.items()):
                 problem = self._pool.problem(part.share.host)
+                self._keep_printed(part.share.host)
                 if problem is not None:
                     del pending[ref]
                     lost.append(self._given_up(part, call, problem))
@@ -166,7 +202,9 @@ class RayTransport:
             share.host.program = None  # a new call starts
             assignment = None
             if not share.assigned:
-                assignment = Assignment(self._spec, share.agents, histories[share.agents[0]])
+                history = histories[share.agents[0]]
+                name = self._name(share.host)
+                assignment = Assignment(self._spec, share.agents, history, self._logs, name)
                 share.assigned = True
             pending[getattr(actor, method).remote(shared, part.tasks, assignment)] = part
             if method == "handle" and call.evaluate and call.t < self._spec.rounds:
@@ -211,10 +249,12 @@ class RayTransport:
     def _lost(self, part: Part, call: Call, why: str) -> Part:
         """Move a part to a new host after its host was lost; errors as in :meth:`_given_up`."""
         if part.attempts >= ATTEMPTS:
-            raise RunError(
+            error = UserCodeError(
                 f"the host of {_names(part)} died {ATTEMPTS} times in round {call.t} ({why}); an "
                 "objective that ends its process or runs out of memory does this"
             )
+            error.add_output(unfinished(self._logs.path_of(self._name(part.share.host))))
+            raise error
         part.share.host = self._pool.replace(part.share.host)
         part.share.assigned = False
         return part

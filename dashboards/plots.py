@@ -1,4 +1,4 @@
-"""Curves from run folders: regret or best value against rounds."""
+"""Curves from run folders: regret or best observed value against rounds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from matplotlib.ticker import MaxNLocator
 from fedsim.errors import ConfigError, cannot_write
 from fedsim.results.analysis import Run
 
-LABELS = {"mean_simple_regret": "simple regret", "mean_best": "best value so far"}
+LABELS = {"mean_simple_regret": "simple regret", "mean_best_observed": "best observed value so far"}
 
 
 def plot_runs(runs: Sequence[Run], path: Path) -> Path:
     """Draw one curve per variant and run, and return the picture's path.
 
     A curve is the mean over seeds of the mean over agents; its band is one standard error over
-    seeds (none for a single seed). Regret is drawn if all runs have it, else the best value.
+    seeds (none for a single seed). Regret is drawn if all runs have it, else the best
+    observed value.
 
     Args:
         runs: finished runs.
@@ -31,7 +32,7 @@ def plot_runs(runs: Sequence[Run], path: Path) -> Path:
     """
     tables = [(run, run.rounds) for run in runs]
     regret = all("mean_simple_regret" in rounds for _, rounds in tables)
-    column = "mean_simple_regret" if regret else "mean_best"
+    column = "mean_simple_regret" if regret else "mean_best_observed"
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
     for label, curve in _curves(tables, column):

@@ -7,7 +7,9 @@ Deviations: the best candidates are refined, instead of 20 random points: in one
 by Newton's method for all of them at once, above by L-BFGS-B (:mod:`fedsim.refinement` says why;
 ``python -m tests.benchmarks.refinement`` shows it). Gradients are analytic. No start leaves its
 sub-region, so that none meets the jumps between them. There are by default fewer candidates
-(400 instead of 1000) and starts (4 instead of 20). On a finite grid every point is compared.
+(400 instead of 1000) and starts (4 instead of 20). On a finite grid every point is compared. Where
+other parameters take finitely many values, candidates have such values, and so has every point
+that is compared later (:mod:`fedsim.mixed`): what is scored is what will be evaluated.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from fedsim.errors import ConfigError
-from fedsim.refinement import Differentiable, climb
+from fedsim.mixed import climb_in_space
+from fedsim.refinement import Differentiable
 from fedsim.space import Array, Box, Space
 
 
@@ -31,7 +34,7 @@ class Piece:
 
     Attributes:
         box: where; the boxes of several pieces partition the unit cube.
-        function: what.
+        function: what, on the space's embedded coordinates.
     """
 
     box: Box
@@ -45,7 +48,9 @@ def whole_cube(dimension: int) -> Box:
 
 def draw_candidates(space: Space, count: int, generator: np.random.Generator) -> Array:
     """Return points to compare: a grid's own, else ``count`` uniform ones, shape (n, D)."""
-    return generator.random((count, space.dimension)) if space.grid is None else space.grid
+    if space.grid is not None:
+        return space.grid
+    return space.snap(generator.random((count, space.dimension)))
 
 
 def owners(boxes: Sequence[Box], U: Array) -> NDArray[np.intp]:
@@ -61,18 +66,19 @@ def owners(boxes: Sequence[Box], U: Array) -> NDArray[np.intp]:
     return owner
 
 
-def piecewise_values(pieces: Sequence[Piece], U: Array) -> Array:
+def piecewise_values(space: Space, pieces: Sequence[Piece], U: Array) -> Array:
     """Return, at each row of ``U`` (n, D), the value of the piece that owns it, shape (n,)."""
     owner = owners([piece.box for piece in pieces], U)
-    values = np.empty(len(U))
+    values, Z = np.empty(len(U)), space.embed(U)
     for i, piece in enumerate(pieces):
         rows = owner == i
         if rows.any():
-            values[rows] = piece.function.values(U[rows])
+            values[rows] = piece.function.values(Z[rows])
     return values
 
 
 def maximize(
+    space: Space,
     pieces: Sequence[Piece],
     candidates: Array,
     *,
@@ -82,8 +88,9 @@ def maximize(
     """Maximise a piecewise smooth function; of equal values the first counts.
 
     Args:
+        space: the search space.
         pieces: the function.
-        candidates: points of the unit cube, shape (n, D); all points of a finite grid.
+        candidates: points of the space, shape (n, D); all points of a finite grid.
         starts: how many of the best candidates to refine; 0 on a finite grid.
         ranking: the function's values at the candidates, if they are known already, shape (n,).
             Where candidates are refined, it only ranks them and tells the spread: a constant may
@@ -96,16 +103,18 @@ def maximize(
         ConfigError: if the pieces' boxes leave a candidate out.
     """
     if ranking is None:
-        ranking = piecewise_values(pieces, candidates)
+        ranking = piecewise_values(space, pieces, candidates)
     if starts == 0:
         best = int(np.argmax(ranking))
         return candidates[best], float(ranking[best])
     spacing = len(candidates) ** (-1.0 / candidates.shape[1])
-    chosen = candidates[best_apart(candidates, ranking, starts, spacing)]
+    chosen = candidates[best_apart(space.embed(candidates), ranking, starts, spacing)]
     spread = float(np.ptp(ranking)) or 1.0
     owner = owners([piece.box for piece in pieces], chosen)
     climbs = [
-        climb(pieces[i].function, pieces[i].box, chosen[owner == i], spacing, spread)
+        climb_in_space(
+            space, pieces[i].function, pieces[i].box, chosen[owner == i], spacing, spread
+        )
         for i in np.unique(owner)
     ]
     points, values = (np.concatenate(each) for each in zip(*climbs, strict=True))

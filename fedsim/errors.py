@@ -12,6 +12,9 @@ import errno
 from collections.abc import Iterable
 from pathlib import Path
 
+LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
+"""The heading of output in errors."""
+
 
 class FedsimError(Exception):
     """Base class of fedsim's errors. ``exit_code`` is the command line's exit code."""
@@ -72,6 +75,11 @@ class UserCodeError(RunError):
 
     def __str__(self) -> str:
         return self.summary
+
+    def add_output(self, lines: str) -> None:
+        """Show with the traceback what the user's code printed last, unless something is shown."""
+        if lines and LAST_OUTPUT not in self.user_traceback:
+            self.user_traceback += f"\n{LAST_OUTPUT}\n{lines}"
 
 
 class ObjectiveError(UserCodeError):

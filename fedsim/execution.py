@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsim.config.model import Config
-from fedsim.errors import Interrupted, UserCodeError
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
 from fedsim.jobs import Job, Keeper, Listener
 from fedsim.preflight import Checks, most_agents
@@ -62,8 +62,16 @@ def execute(
         raise Interrupted(f"{why}; {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
-        keeper.stopped("failed", str(error) or type(error).__name__, traceback)
+        keeper.stopped("failed", _reason(error), traceback)
         raise
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error in words; one that is not fedsim's own needs its type to be understood."""
+    kind, words = type(error).__name__, str(error)
+    if not words:
+        return kind
+    return words if isinstance(error, FedsimError) else f"{kind}: {words}"
 
 
 def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:

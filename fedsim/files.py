@@ -1,29 +1,95 @@
-"""Files: configurations, atomic writes, arrays, and names that suit folders."""
+"""Files: configurations, JSON without NaN, writes, arrays, paths, and names of folders."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import io
+import json
+import math
 import os
 import re
-import unicodedata
+import threading
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from fedsim.errors import ConfigError, RunError, RunFolderError, cannot_write
+from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError, cannot_write
 from fedsim.space import Array
 from fedsim.yamltext import format_yaml, parse_yaml
 
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
 
-LONGEST_NAME = 200
-"""The longest name of a folder, in bytes of UTF-8; disks allow 255, and numbers are appended."""
+LONGEST_NAME = 100
+"""Characters of a folder's name; file systems allow 255 bytes, some 143."""
+
+# What fsync says on file systems that cannot do it: some network file systems and FUSE.
+_CANNOT_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+
+class Fence:
+    """Ends a thread's writes to files: a thread itself cannot be ended.
+
+    A thread that runs in :meth:`around` writes through this module, and through
+    :mod:`fedsim.record.lines`, only until the fence is closed; then a write raises ``Interrupted``.
+    """
+
+    def __init__(self) -> None:
+        self._writing = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Put this thread's writes of the block behind the fence."""
+        token = _FENCE.set(self)
+        try:
+            yield
+        finally:
+            _FENCE.reset(token)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Let one write through.
+
+        Raises:
+            Interrupted: if the fence is closed.
+        """
+        with self._writing:
+            if self._closed:
+                raise Interrupted("the run has ended: nothing more is recorded")
+            yield
+
+    def close(self, seconds: float) -> None:
+        """Close the fence; wait for a write that has begun, but not longer than ``seconds``."""
+        held = self._writing.acquire(timeout=seconds)
+        self._closed = True
+        if held:
+            self._writing.release()
+
+
+_FENCE: ContextVar[Fence] = ContextVar("fence")
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Everything that writes to a run folder does so in this context: see :class:`Fence`.
+
+    Raises:
+        Interrupted: if this thread may write no more.
+    """
+    fence = _FENCE.get(None)
+    if fence is None:
+        yield
+    else:
+        with fence.write():
+            yield
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -47,6 +113,45 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return found
 
 
+def format_json(value: Any, **layout: Any) -> str:
+    """Return valid JSON; NaN and infinity, which JSON lacks, become null.
+
+    Args:
+        value: mappings, lists, tuples, texts, numbers and None.
+        layout: options of ``json.dumps``, such as ``indent``.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, **layout)
+    except ValueError:
+        return json.dumps(finite(value), allow_nan=False, **layout)
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON value with None for every NaN and infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(one) for one in value]
+    return value
+
+
+def sync(descriptor: int) -> bool:
+    """Force an open file's content onto the disk; return whether its file system can do that.
+
+    Raises:
+        OSError: if it can, but fails.
+    """
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+        return False
+    return True
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file's content so that readers, and a crash, see either the old or the new content.
 
@@ -54,16 +159,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         RunFolderError: if the file cannot be written; the old content is kept.
     """
     temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise cannot_write(path, error) from error
+    with writing():
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                sync(file.fileno())
+            temporary.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise cannot_write(path, error) from error
 
 
 def write_yaml(path: Path, value: Mapping[str, Any]) -> None:
@@ -119,7 +225,26 @@ def current_folder() -> Path:
         ) from None
 
 
+def user_path(given: str | Path) -> Path:
+    """Return a path that a user gave; ``~`` is the home folder, as in a shell.
+
+    Raises:
+        ConfigError: if there is no such home folder.
+    """
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{given}: {error}; give the whole path") from None
+
+
 def slugify(name: str) -> str:
-    """Return a name that is safe for a folder: letters and digits of any script, and ``.=_-``."""
-    composed = unicodedata.normalize("NFC", name)  # some disks take both forms for one name
-    return re.sub(r"[^\w.=-]+", "-", composed).strip("-.") or "run"
+    """Return a name that is safe for a folder: letters, digits and ``.=_-``, at most 100.
+
+    Of a longer name, the end is replaced by a hash, and so are letters that are not ASCII, which
+    not every system can write: different names stay different.
+    """
+    safe = re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
+    plain = all(character.isascii() or not character.isalnum() for character in name)
+    if plain and len(safe) <= LONGEST_NAME:
+        return safe
+    return f"{safe[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -14,7 +14,7 @@ from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunError, RunFolderError, cannot_write
 from fedsim.imports import offers, user_code
 from fedsim.protocol import AgentId
-from fedsim.record.manifest import Facts, environment, now
+from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
@@ -152,6 +152,7 @@ def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Fact
         delta=delta_of(job.config, scenario.agents),
         accountant=privacy.accountant,
         accounting=privacy.accounting,
+        parameters=described(scenario.space),
     )
 
 

@@ -14,13 +14,13 @@ from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.execution import execute
-from fedsim.files import read_yaml, slugify, write_yaml
+from fedsim.files import read_yaml, slugify, user_path
 from fedsim.jobs import Job, Listener
 from fedsim.preflight import Checks, check, choose_backend
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.origin import Origin, keep_code
-from fedsim.record.runfolder import RunFolder, locked, new_run_folder
+from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode import UserCode
 from fedsim.userimports import imports_kept, refuse_while_importing
@@ -67,11 +67,9 @@ def _run(
     checks = check(experiment)
     jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
     backend, plan = choose_backend(experiment, checks, jobs)
-    place = None if out is None else Path(out).expanduser()
-    folder = new_run_folder(experiment.config.name, place)
-    Origin.of(experiment.code, experiment.data_dir).write(folder)
-    keep_code(folder, experiment.code)
-    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
+    folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
+    code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
+    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, backend, plan, experiment.config, checks, listener)
@@ -91,7 +89,7 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     """
     refuse_while_importing()
     with imports_kept():
-        return _resume(Path(folder).expanduser(), listener or Listener())
+        return _resume(user_path(folder), listener or Listener())
 
 
 def _resume(folder: Path, listener: Listener) -> Run:

@@ -1,7 +1,13 @@
 """Search spaces: named parameters, their unit-cube coordinates, grids and sub-regions.
 
 Methods work in the unit cube ``[0, 1]^D``; a :class:`Space` translates to and from the user's
-own units. Notation: ``u`` is a point of the unit cube, shape (D,); ``U`` several, shape (n, D).
+own units. Kernels and random features work on embedded coordinates, ``[0, 1]^E``: those of the
+cube, except that a :class:`Choice` has one for each of its options (one-hot), sqrt(1/2) for the
+chosen one, else 0. Any two options are then as far apart as the ends of a number's range: a
+distance of 1.
+
+Notation: ``u`` is a point of the unit cube, shape (D,); ``U`` several, shape (n, D); ``Z``
+embedded points, shape (n, E).
 """
 
 from __future__ import annotations
@@ -10,91 +16,26 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError, nearest, require
+from fedsim.cells import Array, Indices, Levels
+from fedsim.errors import ConfigError, nearest
+from fedsim.parameters import AnyParameter, Choice, Parameter, Value
 
-Value = float | int
-Array = NDArray[np.float64]
+__all__ = [
+    "Array",
+    "Box",
+    "Choice",
+    "Parameter",
+    "Space",
+    "Value",
+    "uniform_design",
+]
 
-
-@dataclass(frozen=True)
-class Parameter:
-    """One named parameter.
-
-    Attributes:
-        name: its name in points and configuration.
-        lower: smallest value.
-        upper: largest value.
-        scale: ``linear`` or ``log`` spacing between ``lower`` and ``upper``.
-        integer: whether only whole numbers are allowed.
-        levels: the number of equally spaced values (on ``scale``) of a finite grid, or None.
-    """
-
-    name: str
-    lower: float
-    upper: float
-    scale: Literal["linear", "log"] = "linear"
-    integer: bool = False
-    levels: int | None = None
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ConfigError: if a bound is not finite or not in order, or a log scale has a bound of 0
-                or less, or a grid has fewer than two levels.
-        """
-        where, bounds = f"parameter {self.name!r}", f"[{self.lower}, {self.upper}]"
-        finite = math.isfinite(self.upper - self.lower)  # nor may the width overflow
-        require(finite, where, "finite bounds", bounds)
-        require(self.lower < self.upper, where, "lower < upper", bounds)
-        if self.scale not in ("linear", "log"):
-            raise ConfigError(f"{where}: expected scale 'linear' or 'log', got {self.scale!r}")
-        if self.scale == "log" and not self.lower > 0:
-            raise ConfigError(f"{where}: a log scale needs lower > 0, got {self.lower}")
-        if self.levels is not None:
-            require(self.levels >= 2, where, "at least 2 levels", self.levels)
-            require(not self.integer, where, "either integer or levels", "both")
-        if self.integer and not (
-            self.lower == round(self.lower) and self.upper == round(self.upper)
-        ):
-            raise ConfigError(f"{where}: an integer parameter needs whole bounds, got {bounds}")
-
-    @property
-    def finite(self) -> bool:
-        """Whether the parameter takes finitely many values."""
-        return self.levels is not None or self.integer
-
-    def values(self) -> Array:
-        """Return all unit coordinates of a finite parameter, ascending, shape (levels,)."""
-        if self.levels is not None:
-            return np.arange(self.levels) / (self.levels - 1)
-        whole = np.arange(int(self.lower), int(self.upper) + 1, dtype=float)
-        return np.array([self.to_unit(v) for v in whole])
-
-    def to_value(self, u: float) -> Value:
-        """Return the parameter's value at unit coordinate ``u`` (clipped to [0, 1])."""
-        u = min(max(u, 0.0), 1.0)
-        if self.levels is not None:
-            u = round(u * (self.levels - 1)) / (self.levels - 1)
-        if self.scale == "log":
-            low, high = math.log(self.lower), math.log(self.upper)
-            value = math.exp(low + u * (high - low))
-        else:
-            value = self.lower + u * (self.upper - self.lower)
-        value = min(max(value, self.lower), self.upper)
-        return round(value) if self.integer else value
-
-    def to_unit(self, value: Value) -> float:
-        """Return the unit coordinate of ``value``; the inverse of :meth:`to_value`."""
-        if self.scale == "log":
-            low, high = math.log(self.lower), math.log(self.upper)
-            return (math.log(value) - low) / (high - low)
-        return (value - self.lower) / (self.upper - self.lower)
+GRID_POINTS = 2**14
+"""A finite space with at most so many points is a grid: all its points are compared."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +75,7 @@ class Space:
         parameters: at least one :class:`Parameter`.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[AnyParameter, ...]
 
     def __post_init__(self) -> None:
         """Check that there are parameters and that their names differ.
@@ -160,42 +101,61 @@ class Space:
 
     @cached_property
     def grid(self) -> Array | None:
-        """All points of the space, shape (n, D), if all parameters are on grids, else None.
-
-        Integer parameters without levels do not make a grid: their ranges may be huge.
-        """
-        if any(p.levels is None for p in self.parameters):
-            return None
-        axes = np.meshgrid(*(p.values() for p in self.parameters), indexing="ij")
-        grid = np.stack([a.ravel() for a in axes], axis=1)
+        """All points of the space, shape (n, D), if they are at most GRID_POINTS, else None."""
+        axes, points = [], 1
+        for p in self.parameters:
+            points *= p.cells.count if p.cells else GRID_POINTS + 1
+            if p.cells is None or points > GRID_POINTS:
+                return None
+            axes.append(p.cells.units(np.arange(p.cells.count)))
+        grid = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
         grid.setflags(write=False)
         return grid
+
+    def grid_indices(self, U: Array) -> Indices:
+        """Return the indices in :attr:`grid` of points ``U`` (n, D) of the space, shape (n,)."""
+        cells = [p.cells for p in self.parameters if p.cells]
+        columns = tuple(one.indices(U[:, i]) for i, one in enumerate(cells))
+        indices: Indices = np.ravel_multi_index(columns, [one.count for one in cells])
+        return indices
+
+    @cached_property
+    def embedded_widths(self) -> tuple[int, ...]:
+        """The number of embedded coordinates of each parameter; their sum is E."""
+        return tuple(len(p.options) if isinstance(p, Choice) else 1 for p in self.parameters)
+
+    def embed(self, U: Array) -> Array:
+        """Return the embedded coordinates of points ``U`` (n, D) of the cube, shape (n, E)."""
+        if max(self.embedded_widths) == 1:
+            return U
+        columns = []
+        for i, p in enumerate(self.parameters):
+            if isinstance(p, Choice):
+                columns.append(math.sqrt(0.5) * np.eye(p.cells.count)[p.cells.indices(U[:, i])])
+            else:
+                columns.append(U[:, i : i + 1])
+        return np.hstack(columns)
 
     def to_point(self, u: Array) -> dict[str, Value]:
         """Return the named values at ``u``, shape (D,)."""
         return {p.name: p.to_value(float(x)) for p, x in zip(self.parameters, u, strict=True)}
 
     def to_unit(self, point: Mapping[str, Value] | Sequence[Value]) -> Array:
-        """Return the unit-cube coordinates of a point, shape (D,).
+        """Return the unit-cube coordinates of a point, shape (D,); errors as in :meth:`checked`."""
+        values = self.checked(point)
+        return np.clip([p.to_unit(values[p.name]) for p in self.parameters], 0.0, 1.0)
+
+    def checked(self, point: Mapping[str, Value] | Sequence[Value]) -> dict[str, Value]:
+        """Return a point that was written by hand, by name and in the parameters' order.
 
         Args:
             point: values by name, or all values in the parameters' order.
 
         Raises:
-            ConfigError: if a name is unknown or missing, or a value is not a number in its range.
+            ConfigError: if a name is unknown or missing, or a value is not one of its parameter.
         """
         values = self._named(point)
-        u = np.empty(self.dimension)
-        for i, p in enumerate(self.parameters):
-            value = values[p.name]
-            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-                raise ConfigError(f"point: {p.name}: expected a number, got {value!r}")
-            if not p.lower <= value <= p.upper:
-                raise ConfigError(
-                    f"point: {p.name}: expected a value in [{p.lower}, {p.upper}], got {value}"
-                )
-            u[i] = p.to_unit(value)
-        return self.snap(u)
+        return {p.name: p.checked(values[p.name]) for p in self.parameters}
 
     def _named(self, point: Mapping[str, Value] | Sequence[Value]) -> Mapping[str, Value]:
         if isinstance(point, Mapping):
@@ -215,14 +175,12 @@ class Space:
             )
         return dict(zip(self.names, point, strict=True))
 
-    def snap(self, u: Array) -> Array:
-        """Return ``u``, shape (D,), moved to the cube, grid levels and whole numbers (in units)."""
-        out: Array = np.clip(np.array(u, dtype=float), 0.0, 1.0)
+    def snap(self, U: Array) -> Array:
+        """Return points of shape (..., D) moved to the cube and to the parameters' values."""
+        out: Array = np.clip(np.array(U, dtype=float), 0.0, 1.0)
         for i, p in enumerate(self.parameters):
-            if p.levels is not None:
-                out[i] = round(out[i] * (p.levels - 1)) / (p.levels - 1)
-            elif p.integer:
-                out[i] = p.to_unit(p.to_value(out[i]))
+            if p.cells is not None:
+                out[..., i] = p.cells.units(p.cells.indices(out[..., i]))
         return out
 
     def subregions(self, count: int) -> tuple[Box, ...]:
@@ -230,20 +188,45 @@ class Space:
 
         The prime factors of ``count``, largest first, are assigned to the dimensions in turn: 4
         boxes in 2-D are the four quarters, in 3-D the quarters of the first two dimensions. The
-        last dimension varies fastest.
+        last dimension varies fastest. A parameter with finitely many values is never divided
+        into more parts than it has values: the next dimension is. No value of a choice or of an
+        integer parameter without levels is divided, so that volumes may then differ.
 
         Args:
             count: the number of sub-regions P, at least 1.
+
+        Raises:
+            ConfigError: if ``count`` is below 1, or the space has too few values for it.
         """
-        cuts = [1] * self.dimension
-        for turn, factor in enumerate(sorted(_prime_factors(count), reverse=True)):
-            cuts[turn % self.dimension] *= factor
+        borders = [
+            p.cells.borders(n) if p.cells else [i / n for i in range(n + 1)]
+            for p, n in zip(self.parameters, self._cuts(count), strict=True)
+        ]
         boxes = []
-        for cell in np.ndindex(*cuts):
-            lower = tuple(c / n for c, n in zip(cell, cuts, strict=True))
-            upper = tuple((c + 1) / n for c, n in zip(cell, cuts, strict=True))
+        for cell in np.ndindex(*(len(b) - 1 for b in borders)):
+            lower = tuple(b[c] for b, c in zip(borders, cell, strict=True))
+            upper = tuple(b[c + 1] for b, c in zip(borders, cell, strict=True))
             boxes.append(Box(lower, upper))
         return tuple(boxes)
+
+    def _cuts(self, count: int) -> list[int]:
+        """Return into how many parts each dimension is divided."""
+        most = [p.cells.count if p.cells else math.inf for p in self.parameters]
+        cuts, turn = [1] * self.dimension, 0
+        for factor in sorted(_prime_factors(count), reverse=True):
+            for d in (d % self.dimension for d in range(turn, turn + self.dimension)):
+                if cuts[d] * factor <= most[d]:
+                    cuts[d] *= factor
+                    turn = d + 1
+                    break
+            else:
+                known = ", ".join(f"{p.name} {p.cells.count}" for p in self.parameters if p.cells)
+                raise ConfigError(
+                    f"sub-regions: {count} parts do not fit the parameters' numbers of values "
+                    f"({known}): none may be divided into more parts than it has values; choose "
+                    "another number of sub-regions"
+                )
+        return cuts
 
 
 def _prime_factors(count: int) -> list[int]:
@@ -259,12 +242,12 @@ def _prime_factors(count: int) -> list[int]:
 
 
 def uniform_design(space: Space, box: Box, count: int, generator: np.random.Generator) -> Array:
-    """Draw ``count`` points uniformly from a box, shape (count, D).
+    """Draw ``count`` points of the space uniformly from a box, shape (count, D).
 
     One uniform draw per point and dimension is scaled to the box, so two boxes get paired designs
-    from equal generators. A parameter with levels gets levels inside the box. An integer parameter
-    is drawn like a real one, then :meth:`Space.snap` rounds it (so it may end half a step outside
-    the box, and its two ends are half as likely as the rest).
+    from equal generators. A parameter with levels gets those inside the box with equal shares, a
+    choice or an integer parameter the value in whose cell the draw falls; if a border of the box
+    divides a cell, the value may lie beyond it.
 
     Args:
         space: the search space.
@@ -279,14 +262,13 @@ def uniform_design(space: Space, box: Box, count: int, generator: np.random.Gene
     lower, upper = np.asarray(box.lower), np.asarray(box.upper)
     points = box.clip(lower + draws * (upper - lower))
     for i, p in enumerate(space.parameters):
-        if p.levels is not None:
-            values = p.values()
-            edge = upper[i] if upper[i] < 1.0 else np.inf
-            inside = values[(values >= lower[i]) & (values < edge)]
-            if not len(inside):
+        if isinstance(p.cells, Levels):
+            first, last = p.cells.between(box.lower[i], box.upper[i])
+            if last < first:
                 raise ConfigError(
-                    f"sub-regions: none of the {len(values)} levels of {p.name!r} lies in "
-                    f"[{lower[i]:g}, {upper[i]:g}); use fewer sub-regions"
+                    f"sub-regions: none of the {p.cells.count} levels of {p.name!r} lies in "
+                    f"[{box.lower[i]:g}, {box.upper[i]:g}); use fewer sub-regions"
                 )
-            points[:, i] = inside[(draws[:, i] * len(inside)).astype(int)]
-    return points
+            inside = (draws[:, i] * (last - first + 1)).astype(np.intp)
+            points[:, i] = p.cells.units(first + inside)
+    return space.snap(points)

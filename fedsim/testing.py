@@ -6,7 +6,7 @@ protocol. It needs no files, no Ray and about a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -33,7 +33,7 @@ from fedsim.protocol import (
 from fedsim.rng import SERVER, Keys, SystemKeys, rng
 from fedsim.simulation.evaluation import call_once
 from fedsim.simulation.in_memory import Bowl, run_in_memory
-from fedsim.space import uniform_design
+from fedsim.space import Array, Choice, Space, uniform_design
 from fedsim.workload import KnowsOptimum, Scenario
 
 
@@ -46,7 +46,7 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
 
     Args:
         scenario: an instance.
-        points: how many random points are evaluated.
+        points: how many random points are evaluated, besides one with each option of each choice.
         seed: of the points and of the objectives' randomness.
 
     Raises:
@@ -62,12 +62,13 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
 
 
 def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int) -> None:
-    cube = whole_cube(scenario.space.dimension)
-    design = uniform_design(scenario.space, cube, points, rng(seed, "conformance", agent, 0))
+    space = scenario.space
+    cube, generator = whole_cube(space.dimension), rng(seed, "conformance", agent, 0)
+    design = [*uniform_design(space, cube, points, generator), *_every_option(space)]
     sign = 1.0 if scenario.direction == "maximize" else -1.0
     optimum = scenario.optimum(agent) if offers(scenario, KnowsOptimum) else None
     for step, u in enumerate(design):
-        point = scenario.space.to_point(scenario.space.snap(u))
+        point = space.to_point(u)
         given, where, keys = dict(point), f"agent {agent}, point {point}", Keys(seed, agent, step)
         first = call_once(scenario.objective(agent), given, keys("objective"), where)
         _expect(given == point, f"the objective to leave its point alone ({where})")
@@ -82,6 +83,16 @@ def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int)
             _expect(
                 not better, f"no value better than the optimum {optimum}, got {first} ({where})"
             )
+
+
+def _every_option(space: Space) -> Iterator[Array]:
+    """Yield a point with each option of each choice; all else is in the middle."""
+    for d, parameter in enumerate(space.parameters):
+        if isinstance(parameter, Choice):
+            for option in parameter.options:
+                u = np.full(space.dimension, 0.5)
+                u[d] = parameter.to_unit(option)
+                yield space.snap(u)
 
 
 def check_method(

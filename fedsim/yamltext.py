@@ -49,7 +49,10 @@ class _Loader(yaml.SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if node in self.recursive_objects:
             raise yaml.constructor.ConstructorError(
-                None, None, "this value holds itself", node.start_mark
+                None,
+                None,
+                "a value contains itself: an alias (*name) inside its anchor (&name)",
+                node.start_mark,
             )
         return super().construct_object(node, deep)
 
@@ -85,7 +88,7 @@ def parse_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     except RecursionError:
-        raise yaml.YAMLError("it is nested too deeply") from None
+        raise yaml.YAMLError("nested too deeply") from None
 
 
 def format_yaml(value: Mapping[str, Any]) -> str:

@@ -149,7 +149,7 @@ class GridObjective:
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
         """Evaluate the grid point nearest to ``point["x"]``."""
-        noiseless = float(self.values[round(point["x"] * (len(self.values) - 1))])
+        noiseless = float(self.values[round(float(point["x"]) * (len(self.values) - 1))])
         return Evaluation(noiseless + self.noise_scale * rng.standard_normal(), noiseless)
 
 

@@ -16,6 +16,8 @@ FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenario
 GROUND = (
     "errors",
     "rng",
+    "cells",
+    "parameters",
     "space",
     "protocol",
     "workload",
@@ -25,6 +27,7 @@ GROUND = (
     "userimports",
     "imports",
     "refinement",
+    "mixed",
     "acquisition",
     "yamltext",
     "files",

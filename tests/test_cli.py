@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy.stats import ttest_1samp
 
 import fedsim as api
 from fedsim.cli.main import run_command
@@ -22,6 +21,7 @@ from fedsim.config.model import Config
 from fedsim.config.reading import ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.yamltext import parse_yaml
+from tests.util.mixed import MIXED
 from tests.util.processes import COMMAND, loaded_by
 from tests.util.small import UserModule, body, small, write
 
@@ -54,7 +54,7 @@ class TestRun:
         result = last(out)
         assert result["folder"] == "runs/small-1"
         assert result["status"] == "done"
-        assert result["best"] <= result["mean"]  # of simple regrets
+        assert result["simple_regret"] <= result["mean_simple_regret"]
         assert {"pld", "rdp", "moments", "delta", "neighbouring_relation", "sampling"} <= set(
             result["epsilon"]
         )
@@ -76,7 +76,7 @@ class TestRun:
         found = [(one["variant"], one["seed"], one["status"]) for one in result["runs"]]
         assert found == [(v, s, "done") for v in "ab" for s in (1, 2)]
         assert result["status"] == "done"
-        assert "best" not in result
+        assert "best_observed" not in result
         journals = [body(Path(one["folder"]) / "journal.jsonl") for one in result["runs"]]
         assert len(set(journals)) == 4
 
@@ -205,51 +205,6 @@ class TestOthers:
         assert "--out" in fedsim("plot", "runs/small-1", "--out", "x.nope", code=2)[1]
 
 
-@pytest.fixture(scope="module")
-def two_variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of three seeds."""
-    folder = tmp_path_factory.mktemp("compare")
-    variants = {"a": {}, "b [b]": {"method": {"initial_points": 5}}}
-    api.run(small(variants=variants, seeds=[0, 1, 2]), out=folder / "runs" / "small-1")
-    return folder
-
-
-class TestCompare:
-    @pytest.fixture
-    def ran(self, fedsim: Command, two_variants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(two_variants)
-
-    def test_differences_are_paired_on_seeds(self, fedsim: Command, ran: None) -> None:
-        shown = last(fedsim("compare", "runs/small-1", "--rounds", "1-3", "--json")[0])
-        assert (shown["rounds"], shown["baseline"]) == ([1, 3], "a")
-        rounds = api.load("runs/small-1").rounds
-        means = rounds[rounds["round"].between(1, 3)].groupby(["variant", "seed"])
-        scores = means["mean_simple_regret"].mean()
-        gains = scores["a"] - scores["b [b]"]
-        (a, b) = shown["variants"]
-        assert (a["gain"], a["seeds"]) == (0.0, 3)
-        assert b["mean"] == pytest.approx(scores["b [b]"].mean())
-        assert b["gain"] == pytest.approx(gains.mean())
-        assert b["standard_error"] == pytest.approx(gains.sem())
-        assert b["mean_error"] == pytest.approx(scores["b [b]"].sem())
-        assert b["p_value"] == pytest.approx(ttest_1samp(gains, 0.0).pvalue)
-        assert a["p_value"] is None
-
-    def test_the_table(self, fedsim: Command, ran: None) -> None:
-        out, _ = fedsim("compare", "runs/small-1", "--baseline", "b [b]")
-        assert "mean of rounds 1 to" in out
-        assert "better than b [b] by" in out
-        assert out.count("±") == 3
-
-    def test_mistakes_are_explained(self, fedsim: Command, ran: None) -> None:
-        for arguments, message in (
-            (("--baseline", "c"), "unknown variant 'c'"),
-            (("--rounds", "x"), "expected e.g. 5-20"),
-            (("--rounds", "90-99"), "expected some of 0 to"),
-        ):
-            assert message in fedsim("compare", "runs/small-1", *arguments, code=2)[1]
-
-
 class TestEvaluate:
     SVM = ("evaluate", "digits-svm", "--set", "scenario.agents=3", "--json")
 
@@ -262,7 +217,7 @@ class TestEvaluate:
         assert (other["agent"], other["value"] != named["value"]) == (2, True)
 
     def test_noise_and_no_noise(self, fedsim: Command) -> None:
-        call = ("evaluate", "synthetic", "--point", "[0.5]", "--json", "--set", "scenario.agents=2")
+        call = ("evaluate", "synthetic", "--point", "[1]", "--json", "--set", "scenario.agents=2")
         values = [
             last(fedsim(*call, *extra)[0])["value"]
             for extra in ((), ("--seed", "0"), ("--noiseless",), ("--seed", "1"))
@@ -290,10 +245,32 @@ class TestEvaluate:
             (("--point", "3"), "--point: expected an object or a list, got 3"),
             (("--point", "[1, 1]", "--agent", "3"), "--agent: expected 0 to 2, got 3"),
             (("--point", '["a", 1]'), "point: C: expected a number, got 'a'"),
+            (
+                ("synthetic", "--point", "[0.5]"),
+                "point: x: expected one of its 1000 levels, got 0.5; the nearest is 0.5005",
+            ),
         ],
     )
     def test_what_is_wrong(self, fedsim: Command, arguments: tuple[str, ...], message: str) -> None:
-        assert message in " ".join(fedsim(*self.SVM, *arguments, code=2)[1].split())
+        given = self.SVM if arguments[0].startswith("--") else ("evaluate",)
+        assert message in " ".join(fedsim(*given, *arguments, code=2)[1].split())
+
+    def test_a_point_is_what_was_written(self, fedsim: Command, user_module: UserModule) -> None:
+        scenario = f"{user_module(MIXED)}:Mixed"
+        point = {"C": 1e-3, "loss": "log", "layers": 2, "scaled": True, "gamma": 1, "units": 32}
+        for given in (point, list(point.values())):
+            found = last(fedsim("evaluate", scenario, "--point", json.dumps(given), "--json")[0])
+            assert found["point"] == point
+            assert list(map(type, found["point"].values())) == [float, str, int, bool, int, int]
+        for name, value, message in (
+            ("loss", "lgo", "point: loss: unknown option 'lgo'; did you mean 'log'?"),
+            ("layers", 1.5, "point: layers: expected a whole number, got 1.5"),
+            ("units", 33, "point: units: expected one of its 5 levels, got 33; the nearest is 32"),
+            ("scaled", 1, "point: scaled: unknown option 1; valid names: False, True"),
+        ):
+            wrong = json.dumps({**point, name: value})
+            _, err = fedsim("evaluate", scenario, "--point", wrong, code=2)
+            assert message in " ".join(err.split())
 
     def test_an_objective_that_raises(self, fedsim: Command, user_module: UserModule) -> None:
         module = user_module(
@@ -349,7 +326,7 @@ class TestProcess:
         )
         got = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert got.returncode == 0, got.stderr
-        (run,) = api.load("runs/run-1").runs
+        (run,) = api.load(next(Path("runs").iterdir())).runs
         assert run.variant == "ε = 1"
 
     def test_when_nobody_reads_any_more(self, here: Path) -> None:

@@ -1,11 +1,11 @@
-"""``fedsim compare``: compares the variants of a run, paired on seeds."""
+"""``fedsim compare``: compares variants, of one run or several, paired on seeds."""
 
 from __future__ import annotations
 
-import math
+import re
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,71 +13,83 @@ from rich.table import Table
 
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.running import JsonOption
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError
+from fedsim.results.digits import significant, with_error
+
+if TYPE_CHECKING:
+    from fedsim.results.comparison import Comparison, Row
 
 
 def compare(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run with variants.")],
+    folders: Annotated[list[Path], typer.Argument(help="Run folders; their variants compete.")],
     rounds: Annotated[
-        str | None, typer.Option(help="Average the score over these, e.g. 5-20; default: all.")
+        str | None, typer.Option(help="Average over these, e.g. 5-20; default: all common ones.")
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The variant to compare with; default: the first.")
     ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="What to call a run: once for each folder.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a run's variants: mean score over rounds, and differences paired on seeds."""
+    """Compare variants: mean score over rounds, and differences paired on seeds."""
     from fedsim.results.analysis import load
-    from fedsim.results.comparison import difference, scores, standard_error
+    from fedsim.results.comparison import compare as compare_runs
 
-    run = load(folder)
-    first, last = _bounds(rounds, int(run.rounds["round"].max()))
-    table = scores(run, first, last)
-    variants = [str(name) for name in table.columns]
-    against = baseline if baseline is not None else variants[0]
-    if against not in variants:
-        raise ConfigError(f"--baseline: unknown variant {against!r}{nearest(against, variants)}")
-    found = []
-    for variant in variants:
-        column = table[variant].dropna()
-        gain = difference(run, table, variant, against)
-        mean = float(column.mean()) if len(column) else math.nan
-        own = {"mean": mean, "mean_error": standard_error(column.to_numpy())}
-        found.append({"variant": variant, **own, **asdict(gain)})
+    runs = [load(folder) for folder in folders]
+    found = compare_runs(runs, rounds=_bounds(rounds), baseline=baseline, labels=label)
     if as_json:
-        print_json({"rounds": [first, last], "baseline": against, "variants": found})
+        print_json(_record(found))
         return
-    metric = run.runs[0].summary()["metric"]
-    make_console().print(_table(f"{metric}, mean of rounds {first} to {last}", against, found))
+    console = make_console()
+    console.print(_table(found))
+    for note in found.notes:
+        console.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
 
 
-def _table(title: str, baseline: str, found: list[dict[str, Any]]) -> Table:
-    table = Table(title=title, box=None, pad_edge=False)
-    for name in ("variant", "seeds", "mean"):
-        table.add_column(name, justify="left" if name == "variant" else "right")
-    table.add_column(f"better than {escape(baseline)} by", justify="right")
-    table.add_column("p", justify="right")
-    for row in found:
-        mean = _with_error(row["mean"], row["mean_error"], "")
-        gain, p = "", ""
-        if row["variant"] != baseline:
-            gain = _with_error(row["gain"], row["standard_error"], "+")
-            p = f"{row['p_value']:.2g}" if math.isfinite(row["p_value"]) else ""
-        table.add_row(escape(row["variant"]), str(row["seeds"]), mean, gain, p)
+def _record(found: Comparison) -> dict[str, Any]:
+    rows = []
+    for row in found.rows:
+        told = asdict(row)
+        if row.difference is not None:
+            told["difference"]["verdict"] = row.difference.verdict
+        rows.append(told)
+    head = {"rounds": list(found.rounds), "baseline": found.baseline}
+    return {**head, "variants": rows, "notes": list(found.notes)}
+
+
+def _table(found: Comparison) -> Table:
+    table = Table(title=found.title, box=None, pad_edge=False)
+    several = len(found.rows) > 2
+    table.add_column("variant", overflow="fold")
+    names = ["seeds", "score", f"better than {escape(found.baseline)} by", "p"]
+    for name in (*names, *(["p, corrected"] if several else []), "verdict"):
+        table.add_column(name, justify="right")
+    for row in found.rows:
+        table.add_row(*_cells(row, several))
     return table
 
 
-def _with_error(value: float, error: float, sign: str) -> str:
-    if math.isnan(value):
-        return ""
-    return f"{value:{sign}.4f}" + (f" ± {error:.4f}" if math.isfinite(error) else "")
+def _cells(row: Row, several: bool) -> list[str]:
+    score = with_error(row.score, row.score_error)
+    cells = [escape(row.variant), str(row.seeds), score]
+    one = row.difference
+    if one is None:
+        return cells
+    cells += [with_error(one.gain, one.standard_error, "+"), _p(one.p_value)]
+    return [*cells, *([_p(one.p_corrected)] if several else []), one.verdict]
 
 
-def _bounds(text: str | None, last: int) -> tuple[int, int]:
+def _p(value: float) -> str:
+    return "" if value != value else significant(value, 2)
+
+
+def _bounds(text: str | None) -> tuple[int, int] | None:
     """Return the first and last round of a text such as 5-20 or 7."""
     if text is None:
-        return 1, last
-    low, _, high = text.partition("-")
-    if not low.isdigit() or not (high or low).isdigit():
+        return None
+    match = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", text)
+    if match is None:
         raise ConfigError(f"--rounds: expected e.g. 5-20, got {text!r}")
-    return int(low), int(high or low)
+    return int(match[1]), int(match[2] or match[1])

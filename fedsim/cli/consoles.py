@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,14 +15,6 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Print a record as one line of JSON; NaN and infinity, which JSON lacks, become null."""
-    print(json.dumps(_finite(record), allow_nan=False))
+    from fedsim.files import format_json
 
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    return value
+    print(format_json(record))

@@ -18,6 +18,7 @@ from rich.text import Text
 from fedsim.config.model import delta_of
 from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress as RunProgress
+from fedsim.results.digits import significant
 
 if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant
@@ -152,7 +153,9 @@ class LiveDisplay(Listener):
             return "ε unknown"
         delta = delta_of(job.config, progress.agents)
         epsilon = privacy_loss(spent, delta, accountant, privacy.accounting).epsilon
-        return f"ε {epsilon:.2f}" + (f" of {privacy.budget:g}" if privacy.budget else "")
+        return f"ε {significant(epsilon, 3)}" + (
+            f" of {privacy.budget:g}" if privacy.budget else ""
+        )
 
     def finished(self, job: Job) -> None:
         """Fill a job's bar."""
@@ -163,12 +166,14 @@ class LiveDisplay(Listener):
 
 
 def progress_note(progress: RunProgress, epsilon: str) -> str:
-    """Return a short summary of a run: best value, ``epsilon``, agents, speed, failures."""
+    """Return a short summary of a run: its scores, ``epsilon``, agents, speed, failures."""
     scores, values = progress.scores, ""
-    if scores.best is not None:  # else nobody has observed anything
-        values = f"best {scores.best:.3f}, mean {scores.mean_best:.3f}"
-    if scores.mean_simple_regret is not None:
-        values += f", regret {scores.mean_simple_regret:.3f}"
+    if scores.best_observed is not None:  # else nobody has observed anything
+        values = f"best observed {significant(scores.best_observed, 3)}, "
+        if scores.mean_simple_regret is not None:
+            values += f"mean simple regret {significant(scores.mean_simple_regret, 3)}"
+        else:
+            values += f"mean of agents {significant(scores.mean_best_observed, 3)}"
     alive, speed = progress.present, progress.evaluations_per_second
     some = f"{alive} of " if alive < progress.agents else ""
     parts = (

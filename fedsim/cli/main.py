@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsim.cli import compare, running, showing
+from fedsim.cli import best, compare, running, showing
 from fedsim.cli.consoles import make_console
 from fedsim.cli.data import data_app
 from fedsim.cli.privacy import privacy_app
@@ -53,6 +53,7 @@ app.command("init")(showing.init)
 app.command("evaluate")(showing.evaluate)
 app.command("plot")(showing.plot)
 app.command("compare")(compare.compare)
+app.command("best")(best.best)
 app.add_typer(data_app, name="data")
 app.add_typer(privacy_app, name="privacy")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.display import LiveDisplay
-from fedsim.cli.summary import closing_table, privacy_sentence
+from fedsim.cli.summary import closing_table, privacy_lines, privacy_sentence
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import delta_of
 from fedsim.preflight import check, choose_backend
@@ -99,8 +100,8 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
 
     summaries = run.summaries()
     console.print(closing_table(summaries))
-    if summaries[0].get("epsilon"):
-        console.print(privacy_sentence(summaries[0]["epsilon"]), soft_wrap=True)
+    for line in privacy_lines(summaries):
+        console.print(line, markup=False, soft_wrap=True)
     refused = sum(s.get("releases_refused", 0) for s in summaries)
     if refused:
         console.print(f"releases refused by privacy.budget: {refused}; agents continued alone")
@@ -108,6 +109,8 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     for found in control_differences(run):
         console.print(found.sentence(), markup=False, soft_wrap=True)
+    told = shlex.quote(str(run.folder))
+    console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
     picture = plot_runs([run], run.folder / "progress.png")
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
@@ -139,4 +142,7 @@ def _dry_run(experiment: Experiment) -> None:
     print(format_yaml(planned["config"]), end="")
     print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
     for label, epsilon in planned["epsilon"].items():
-        print(f"# {label}: " + (privacy_sentence(epsilon) if epsilon else "no privacy loss"))
+        print(
+            f"# {label}: "
+            + (f"privacy: {privacy_sentence(epsilon)}" if epsilon else "no privacy loss")
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +14,18 @@ from rich.table import Table
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.display import duration, progress_note
 from fedsim.cli.running import JsonOption, only_json_on_stdout
-from fedsim.cli.summary import closing_table, privacy_sentence
+from fedsim.cli.summary import closing_table, privacy_lines
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.reading import read_config, ready_names, ready_text
 from fedsim.config.registry import METHODS, SCENARIOS
 from fedsim.errors import ConfigError, RunFolderError, cannot_write
+from fedsim.results.digits import significant
 from fedsim.rng import Keys
 from fedsim.simulation.evaluation import build_objective, call_once
 
 if TYPE_CHECKING:
-    from fedsim.results.analysis import SeedRun
+    from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
 
@@ -50,28 +52,51 @@ def show(
 ) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
     from fedsim.results.analysis import load
-    from fedsim.results.status import StatusReader
 
     with only_json_on_stdout(as_json):
         run = load(folder)
-        summaries = run.summaries()
-        pairs = list(zip(run.runs, summaries, strict=True))
-        found = {one: StatusReader(one).read() for one, s in pairs if s["status"] != "done"}
+        seeds = [_shown(one) for one in run.runs]
     if as_json:
-        records = [{**s, **found[one].record()} if one in found else s for one, s in pairs]
-        print_json({"folder": str(run.folder), "runs": records})
+        print_json({"folder": str(run.folder), "runs": [seed.record for seed in seeds]})
         return
     console = make_console()
-    if len(found) < len(pairs):
-        console.print(closing_table(summaries))
-    for one, status in found.items():
-        console.print(_sentence(one, status), markup=False, soft_wrap=True)
-    if found and not any(status.state in ("running", "waiting") for status in found.values()):
-        again = f"continue with: fedsim resume {shlex.quote(str(run.folder))}"
-        console.print(again, markup=False, soft_wrap=True)
-    private = next((s["epsilon"] for s in summaries if s.get("epsilon")), None)
-    if private:
-        console.print(privacy_sentence(private), soft_wrap=True)
+    records = [seed.record for seed in seeds]
+    states = {seed.record["status"] for seed in seeds}
+    if "done" in states:
+        console.print(closing_table(records))
+    for line in (*filter(None, (seed.sentence for seed in seeds)), *privacy_lines(records)):
+        console.print(line, markup=False, soft_wrap=True)
+    if states & {"done", "running", "interrupted", "failed", "stopped"}:
+        told = shlex.quote(str(run.folder))
+        console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
+    if states - {"done", "damaged"} and not states & {"running", "waiting"}:
+        whole = shlex.quote(str(run.whole))
+        console.print(f"continue with: fedsim resume {whole}", markup=False, soft_wrap=True)
+    if states == {"damaged"}:
+        raise RunFolderError(f"{run.folder}: every seed is damaged")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a seed: its record, and a sentence unless it is done."""
+
+    record: dict[str, Any]
+    sentence: str = ""
+
+
+def _shown(one: SeedRun) -> _Shown:
+    from fedsim.results.status import StatusReader
+
+    try:
+        summary = one.summary()
+        if summary["status"] == "done":
+            return _Shown(summary)
+        status = StatusReader(one).read()
+    except RunFolderError as error:
+        named = {"variant": one.variant, "seed": one.seed, "folder": str(one.folder.path)}
+        damaged = {**named, "status": "damaged", "reason": str(error)}
+        return _Shown(damaged, f"{one.name}: damaged: {error}")
+    return _Shown({**summary, **status.record()}, _sentence(one, status))
 
 
 def _sentence(one: SeedRun, status: Status) -> str:
@@ -79,9 +104,11 @@ def _sentence(one: SeedRun, status: Status) -> str:
     progress, privacy, left = status.progress, status.privacy, status.seconds_left
     told = ""
     if privacy is not None:
-        told = f"ε {privacy.epsilon:.2f} ({privacy.accountant}, δ = {privacy.delta:.2g})"
+        told = (
+            f"ε {significant(privacy.epsilon, 3)} ({privacy.accountant}, δ = {privacy.delta:.2g})"
+        )
     parts = (
-        f"{one.variant}, seed {one.seed}: {status.state}",
+        f"{one.name}: {status.state}",
         f"{max(0, progress.round)} of {progress.rounds} rounds",
         progress_note(progress, told) if progress.round >= 0 else "",
         f"{progress.evaluations} evaluations" if progress.evaluations else "",
@@ -89,7 +116,7 @@ def _sentence(one: SeedRun, status: Status) -> str:
         f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
-    return f"{text}: {status.reason}" if status.reason else text
+    return ": ".join(filter(None, (text, status.reason, status.lost)))
 
 
 def init(
@@ -126,7 +153,7 @@ def evaluate(
         built = build_scenario(spec)
         if not 0 <= agent < built.agents:
             raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
-        named = built.space.to_point(built.space.to_unit(_point(point)))
+        named = built.space.checked(_point(point))
         objective = build_objective(spec, built, agent)
         where = f"agent {agent}, point {named}"
         found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
@@ -163,7 +190,7 @@ def plot(
         "fedsim.png"
     ),
 ) -> None:
-    """Draw regret (or best value) against rounds: mean and standard error over seeds."""
+    """Draw regret (or best observed value) against rounds: mean and standard error over seeds."""
     from fedsim.dashboards.plots import plot_runs
     from fedsim.results.analysis import load
 

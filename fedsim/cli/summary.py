@@ -1,4 +1,4 @@
-"""How a finished run is shown on a terminal: the closing table and the privacy loss."""
+"""How a finished run is shown on a terminal: the closing table and its privacy losses."""
 
 from __future__ import annotations
 
@@ -14,70 +14,93 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.cli.display import rate
+from fedsim.results.digits import significant, with_error
+
+Summary = dict[str, Any]
+
+JUDGED_BY_REGRET = ("mean_simple_regret", "mean_inference_regret", "best_observed")
+JUDGED_BY_VALUE = ("mean_best_observed", "best_observed", "mean_best_noiseless")
 
 
-def closing_table(summaries: Sequence[dict[str, Any]]) -> Group:
+def closing_table(summaries: Sequence[Summary]) -> Group:
     """Return the table of outcomes, and a line for each seed with failures or without values.
 
     The table has one row per variant, with means and standard errors over seeds.
     """
+    variants = dict.fromkeys(str(s["variant"]) for s in summaries)
+    scores = _scores(summaries)
+    private = any(_epsilon(s) for s in summaries)
+    deltas = {_epsilon(s).get("delta") for s in summaries if _epsilon(s)}
     failures = any(s.get("evaluations_failed") for s in summaries)
-    private = any(s.get("epsilon") for s in summaries)
-    metrics = sorted({s["metric"] for s in summaries if "metric" in s})
-    table = Table(
-        title=f"{' / '.join(metrics) or 'value'} after the last round",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
-    table.add_column("variant", overflow="fold")
+    title = "scores after the last round"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("variant", overflow="fold", min_width=min(20, max(map(len, variants))))
     table.add_column("seeds", no_wrap=True)
-    for name in ("mean of agents", "best agent"):
-        table.add_column(name, justify="right")  # may wrap, the error below its mean
-    names = [*(("ε", "at 1e-5") if private else ()), *(("failed",) if failures else ())]
-    for name in (*names, "eval/s", "CPU s"):
+    for name in scores:
+        table.add_column(name.replace("_", " "), justify="right")  # may wrap: the error goes below
+    names = [*(("ε", "at 1e-5") if private else ()), *(("δ",) if len(deltas) > 1 else ())]
+    for name in (*names, *(("failed",) if failures else ()), "eval/s", "CPU s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for variant in dict.fromkeys(s["variant"] for s in summaries):
+    for variant in variants:
         own = [s for s in summaries if s["variant"] == variant]
-        table.add_row(*_row(own, private, failures))
+        table.add_row(*_row(own, scores, private, len(deltas) > 1, failures))
     warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]
     warnings += [_without_values(s) for s in summaries if _left_out(s)]
     return Group(table, *warnings)
 
 
-def _row(seeds: Sequence[dict[str, Any]], private: bool, failures: bool) -> list[str]:
+def _scores(summaries: Sequence[Summary]) -> list[str]:
+    """Return the scores that are shown: those that some seed has."""
+    regret = any(s.get("metric") == "simple_regret" for s in summaries)
+    value = any(s.get("metric") == "best_observed" for s in summaries)
+    shown = (*(JUDGED_BY_REGRET if regret else ()), *(JUDGED_BY_VALUE if value else ()))
+    return [name for name in dict.fromkeys(shown) if _known(summaries, name)] or ["best_observed"]
+
+
+def _row(
+    seeds: Sequence[Summary], scores: Sequence[str], private: bool, deltas: bool, failures: bool
+) -> list[str]:
     done = [s for s in seeds if s["status"] == "done"]
     count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)}"
     row = [escape(seeds[0]["variant"]), count]
-    row += [_mean_and_error(_known(done, name)) for name in ("mean", "best")]
+    row += [_mean_and_error(_known(done, name)) for name in scores]
+    # A budget may stop one seed earlier than another: the largest loss is shown.
+    epsilon = max(map(_epsilon, done), key=lambda one: one.get("pld", 0.0), default={})
     if private:
-        epsilon = done[0].get("epsilon", {}) if done else {}
-        row += [_number(epsilon.get("pld")), _number(epsilon.get("delta_1e-5", {}).get("pld"))]
+        strict = epsilon.get("delta_1e-5", {}).get("pld")
+        row += [significant(epsilon.get("pld"), 3), significant(strict, 3)]
+    if deltas:
+        row.append(significant(epsilon.get("delta"), 2))
     if failures:
         row.append(str(sum(s.get("evaluations_failed", 0) for s in done)))
     rates = _known(done, "evaluations_per_second")
     row.append(rate(mean(rates)) if rates else "")
-    row.append(f"{sum(s['objective_seconds'] + s['other_seconds'] for s in done):.1f}")
+    seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
+    row.append(significant(seconds, 2 if seconds < 10 else 4))
     return row
 
 
-def _known(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
+def _known(summaries: Sequence[Summary], name: str) -> list[float]:
     return [s[name] for s in summaries if s.get(name) is not None]
 
 
-def _failures(summary: dict[str, Any]) -> Text:
+def _epsilon(summary: Summary) -> dict[str, Any]:
+    return summary.get("epsilon") or {}
+
+
+def _failures(summary: Summary) -> Text:
     words = f"{summary['variant']}, seed {summary['seed']}: {summary['evaluations_failed']} "
     words += "evaluations failed and were skipped"
     first = summary["first_failure"]
     return Text(f"{words}; the first: {first}" if first else words, style="yellow")
 
 
-def _left_out(summary: dict[str, Any]) -> int:
+def _left_out(summary: Summary) -> int:
     return int(summary.get("agents", 0) - summary.get("agents_with_values", 0))
 
 
-def _without_values(summary: dict[str, Any]) -> Text:
-    words = f"{summary['variant']}, seed {summary['seed']}: the mean leaves out "
+def _without_values(summary: Summary) -> Text:
+    words = f"{summary['variant']}, seed {summary['seed']}: the means leave out "
     words += f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
     return Text(words, style="yellow")
 
@@ -85,25 +108,46 @@ def _without_values(summary: dict[str, Any]) -> Text:
 def _mean_and_error(values: Sequence[float]) -> str:
     if not values:
         return ""
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    return f"{mean(values):.4f} ±{stdev(values) / math.sqrt(len(values)):.4f}"
+    error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    return with_error(mean(values), error).replace("± ", "±")  # a line does not end with it
+
+
+def privacy_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return one sentence for each distinct privacy guarantee of a run's finished seeds.
+
+    Each names the variants that it holds for, and the seeds if it holds for some of them only.
+    """
+    holds: dict[str, list[Summary]] = {}
+    for one in summaries:
+        if _epsilon(one):
+            holds.setdefault(privacy_sentence(_epsilon(one)), []).append(one)
+    if len(holds) == 1 and sum(map(len, holds.values())) == len(summaries):
+        return [f"privacy: {sentence}" for sentence in holds]
+    return [f"privacy of {_whose(own, summaries)}: {text}" for text, own in holds.items()]
+
+
+def _whose(own: Sequence[Summary], summaries: Sequence[Summary]) -> str:
+    """Return the variants of some of a run's seeds, with the seeds where not all are among them."""
+    names = []
+    for variant in dict.fromkeys(s["variant"] for s in own):
+        seeds = [s["seed"] for s in own if s["variant"] == variant]
+        if len(seeds) == sum(s["variant"] == variant for s in summaries):
+            names.append(variant)
+        else:
+            names.append(f"{variant} (seed {', '.join(map(str, seeds))})")
+    return ", ".join(names)
 
 
 def privacy_sentence(epsilon: dict[str, Any]) -> str:
-    """Return a run's ε with its meaning, as one sentence."""
+    """Return an ε with its meaning, as one sentence."""
     if "not_accounted" in epsilon:
         return (
-            f"privacy: {epsilon['releases']} releases, of a kind that no accountant supports "
+            f"{epsilon['releases']} releases, of a kind that no accountant supports "
             f"({epsilon['not_accounted']}): ε is unknown."
         )
     return (
-        f"privacy: ε = {epsilon['pld']:.2f} at δ = {epsilon['delta']:.2g} (accountant pld; the "
-        f"paper's moments accountant says {epsilon['moments']:.2f}) for {epsilon['releases']} "
-        f"releases; neighbours: {epsilon['neighbouring_relation']} of one agent; sampling: "
-        f"{epsilon['sampling']}."
+        f"ε = {significant(epsilon['pld'], 3)} at δ = {significant(epsilon['delta'], 2)} "
+        f"(accountant pld; the paper's moments accountant says "
+        f"{significant(epsilon['moments'], 3)}) for {epsilon['releases']} releases; neighbours: "
+        f"{epsilon['neighbouring_relation']} of one agent; sampling: {epsilon['sampling']}."
     )
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"

@@ -12,7 +12,7 @@ from fedsim.config.reading import apply_overrides, read_config, ready_names
 from fedsim.config.spec import RunSpec
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
-from fedsim.files import current_folder
+from fedsim.files import current_folder, user_path
 from fedsim.usercode import UserCode
 
 
@@ -79,4 +79,4 @@ def _folders(source: str | Path | Mapping[str, Any] | None) -> list[Path]:
     here = current_folder()
     if source is None or isinstance(source, Mapping) or str(source) in ready_names():
         return [here]
-    return [Path(source).expanduser().absolute().parent, here]
+    return [user_path(source).absolute().parent, here]

@@ -14,9 +14,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from fedsim.config.construct import resolve_section
-from fedsim.config.schema import short, validate
+from fedsim.config.schema import validate
 from fedsim.errors import ConfigError
-from fedsim.files import LONGEST_NAME, slugify
 from fedsim.resources import Resources
 from fedsim.usercode import UserCode
 
@@ -193,11 +192,6 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
             raise ConfigError(f"{section}.name: expected a name, got {name!r}")
     if not config.name:
         config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
-    if len(slugify(config.name).encode()) > LONGEST_NAME:
-        raise ConfigError(
-            f"name: expected at most {LONGEST_NAME} bytes, which name a folder, got "
-            f"{short(config.name)}"
-        )
     if len(set(config.seeds)) != len(config.seeds):
         raise ConfigError(f"seeds: expected different seeds, got {config.seeds}")
     config.scenario = resolve_section("scenario", config.scenario, code)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fedsim.errors import ConfigError, nearest
-from fedsim.files import read_yaml
+from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
 DEFAULT = "synthetic"
@@ -48,7 +48,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
     if text in ready_names():
         loaded: dict[str, Any] = parse_yaml(ready_text(text))
         return loaded
-    path = Path(text).expanduser()
+    path = user_path(text)
     if path.suffix == ".py":
         raise ConfigError(
             f"{text}: a Python file; expected a configuration, whose scenario.name may be "

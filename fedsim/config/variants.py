@@ -9,9 +9,9 @@ from typing import Any
 
 from fedsim.config.construct import find, resolve_section
 from fedsim.config.model import Config, named
-from fedsim.config.schema import short, validate
+from fedsim.config.schema import validate
 from fedsim.errors import ConfigError, nearest
-from fedsim.files import LONGEST_NAME, NOISE_CONTROL, slugify
+from fedsim.files import NOISE_CONTROL, slugify
 from fedsim.usercode import UserCode
 
 VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
@@ -78,17 +78,9 @@ def _inherited(section: str, base: Mapping[str, Any], name: str, code: UserCode)
 
 
 def _check_folders(labels: Sequence[str]) -> None:
-    """Refuse labels too long for a folder's name, and those that would share a folder.
-
-    Some disks ignore case.
-    """
+    """Refuse variants that would share a folder, also on disks that ignore case."""
     kept: dict[str, str] = {}
     for label in labels:
-        if len(slugify(label).encode()) > LONGEST_NAME:
-            raise ConfigError(
-                f"variants: expected labels of at most {LONGEST_NAME} bytes, which name folders, "
-                f"got {short(label)}"
-            )
         other = kept.setdefault(slugify(label).casefold(), label)
         if other != label:
             raise ConfigError(

@@ -16,6 +16,7 @@ from urllib.error import HTTPError, URLError
 
 from fedsim.data.catalogue import DataFile
 from fedsim.errors import DownloadError, cannot_write
+from fedsim.files import sync
 
 CHUNK = 1 << 16
 
@@ -51,7 +52,7 @@ def download(
                 stream.write(chunk)
                 advance(len(chunk))
             stream.flush()
-            os.fsync(stream.fileno())
+            sync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
         raise cannot_write(path, error, "make room, then fetch it again") from error

@@ -192,7 +192,7 @@ class _FederatedAgent:
         self._box = box
         self._initial_points = initial_points
         self._own_probability = own_probability
-        self._features = work.features.matrix(model.inputs)
+        self._features = work.features_of(model.inputs)
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         if step == 0:  # lines 1-2
@@ -214,7 +214,7 @@ class _FederatedAgent:
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)
         # One row at a time: the last digits must not depend on the number of rows.
-        rows = (self._work.features.matrix(o.u[None]) for o in observations)
+        rows = (self._work.features_of(o.u[None]) for o in observations)
         self._features = np.vstack([self._features, *rows])
 
     def reply(self, request: Request, rng: Keys) -> Payload:

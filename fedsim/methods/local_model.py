@@ -5,8 +5,10 @@ f ~ GP(mu, beta^2 sigma^2) given the agent's observations.
 
 Deviations: beta is a constant (default 1), not the theorem's schedule. The prior mean is by
 default the mean of the agent's outputs (the paper's: zero), and hyper-parameters are by default
-fitted. On a continuous space all agents compare their samples at the step's shared candidates,
-400 by default (App. B.2.6: 1000 of their own). A proposal that repeats an earlier query is
+fitted. On a grid a sample is exact and compared at every point, where the grid's factor is not too
+large (:data:`fedsim.surrogates.paths.GRID_WORK`). On any other space all agents compare their
+samples at the step's shared candidates, 400 by default (App. B.2.6: 1000 of their own), and climb
+from the best. A proposal that repeats an earlier query is
 kept: observations are noisy, so a repeated one is informative.
 
 The model is a function of settings and history alone. Hyper-parameters are refitted whenever
@@ -23,9 +25,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
+from fedsim.cells import Indices
 from fedsim.errors import ConfigError, require
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
@@ -42,7 +44,7 @@ class LocalModelSettings:
 
     Attributes:
         kernel: the covariance function's family.
-        ard: fit one length scale per dimension instead of one for all.
+        ard: fit one length scale per parameter instead of one for all.
         length_scale: in unit-cube coordinates; used until the first fit.
         variance: prior variance of the objective; used until the first fit.
         noise_variance: variance of the observation noise; used until the first fit.
@@ -136,11 +138,21 @@ class SharedWork:
 
         return self._candidates.get((seed, step, count), draw)
 
-    def grid_factor(self, kernel: Kernel) -> Array:
-        """Return the factor of the grid's kernel matrix, shape (points, rank)."""
+    def grid_factor(self, kernel: Kernel) -> Array | None:
+        """Return the factor of the grid's kernel matrix, shape (points, rank).
+
+        None if the space is no grid, or its factor with this kernel is too large.
+        """
         grid = self.space.grid
-        assert grid is not None
-        return self._factors.get(kernel, lambda: grid_factor(kernel, grid))
+        if grid is None:
+            return None
+
+        def factorise() -> Array:
+            factor = grid_factor(kernel, self.space.embed(grid))
+            return np.empty((0, 0)) if factor is None else factor
+
+        found = self._factors.get(kernel, factorise)
+        return found if len(found) else None
 
 
 class LocalModel:
@@ -204,43 +216,45 @@ class LocalModel:
         current, y = self.hyperparameters(), self.outputs
         mean = self._mean(y)
         generator = keys("posterior-sample")
-        if space.grid is not None:
-            factor = self._shared.grid_factor(current.kernel)
+        factor = self._shared.grid_factor(current.kernel)
+        if factor is not None:
             observed = grid_indices(space, self.inputs)
             noise = current.noise_variance
             sample = sample_on_grid(factor, observed, y - mean, noise, s.beta, generator)
+            assert space.grid is not None
             best: Array = space.grid[int(np.argmax(sample))]
             return best
-        posterior = condition(current.kernel, current.noise_variance, self.inputs, y, mean)
+        inputs = space.embed(self.inputs)
+        posterior = condition(current.kernel, current.noise_variance, inputs, y, mean)
         path = sample_path(posterior, s.path_features, s.beta, generator)
         candidates = self._shared.candidates(keys.seed, keys.step, s.candidates)
         piece = Piece(whole_cube(space.dimension), path)
-        ranking = path.ranking(candidates)
-        u, _ = maximize((piece,), candidates, starts=s.starts, ranking=ranking)
-        return space.snap(u)
+        ranking = path.ranking(space.embed(candidates))
+        u, _ = maximize(space, (piece,), candidates, starts=s.starts, ranking=ranking)
+        return u
 
     def _fit(self, size: int) -> Hyperparameters:
         s, outputs = self._settings, self.outputs[:size]
         if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs cannot be fitted
             kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
             return Hyperparameters(kernel, s.noise_variance)
-        return fit(s.kernel, s.ard, self.inputs[:size], outputs - self._mean(outputs))
+        space = self._shared.space
+        inputs, residuals = space.embed(self.inputs[:size]), outputs - self._mean(outputs)
+        return fit(s.kernel, s.ard, inputs, residuals, space.embedded_widths)
 
     def _mean(self, outputs: Array) -> float:
         observed = self._settings.mean == "observed" and len(outputs) > 0
         return float(outputs.mean()) if observed else 0.0
 
 
-def grid_indices(space: Space, inputs: Array) -> NDArray[np.intp]:
+def grid_indices(space: Space, inputs: Array) -> Indices:
     """Return the indices of ``inputs`` (n, D) in ``space.grid``, shape (n,).
 
     Raises:
         ConfigError: if one is not on the grid.
     """
-    levels = [p.levels for p in space.parameters if p.levels is not None]
-    steps = np.array(levels) - 1
-    cells = np.rint(inputs * steps).astype(np.intp)
-    if not np.allclose(cells / steps, inputs, rtol=0.0, atol=1e-9):
+    indices = space.grid_indices(inputs)
+    assert space.grid is not None
+    if not np.allclose(space.grid[indices], inputs, rtol=0.0, atol=1e-9):
         raise ConfigError("surrogate: expected observations on the space's grid, got one off it")
-    indices: NDArray[np.intp] = np.ravel_multi_index(tuple(cells.T), levels)
     return indices

@@ -73,16 +73,18 @@ class FederatedWork:
     ) -> None:
         kernel = Kernel(settings.kernel, (settings.length_scale,), 1.0)
         generator = rng(context.seed, "random-features", SERVER, 0)
-        dimension = context.space.dimension
         self.settings = settings
         self.shared = SharedWork(context.space)
         self.boxes: tuple[Box, ...] = context.space.subregions(subregions)
-        self.features: RandomFeatures = draw_features(
-            kernel, dimension, settings.features, generator
-        )
+        columns = sum(context.space.embedded_widths)
+        self.features: RandomFeatures = draw_features(kernel, columns, settings.features, generator)
         self._seed = context.seed
         self._surrogate = surrogate
         self._maximisers = Memo(4)
+
+    def features_of(self, U: Array) -> Array:
+        """Return phi at points ``U`` (n, D) of the space, shape (n, M)."""
+        return self.features.matrix(self.shared.space.embed(U))
 
     def message(self, features: Array, outputs: Array, generator: np.random.Generator) -> Array:
         """Return an agent's vector omega_n,t, shape (M,); Eq. (2).
@@ -115,6 +117,5 @@ class FederatedWork:
             Piece(box, FeatureFunction(self.features, vector))
             for box, vector in zip(self.boxes, vectors, strict=True)
         )
-        on_grid = space.grid is not None
-        u, _ = maximize(pieces, candidates, starts=0 if on_grid else self._surrogate.starts)
-        return space.snap(u)
+        starts = self._surrogate.starts if space.grid is None else 0
+        return maximize(space, pieces, candidates, starts=starts)[0]

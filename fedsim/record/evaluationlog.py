@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from fedsim.errors import cannot_write
+from fedsim.files import writing
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Line, Recorded
 from fedsim.record.lines import LineWriter
@@ -70,10 +71,11 @@ class EvaluationLog:
             self._writer.close()
 
     def _remove(self) -> None:
-        try:
-            self._path.unlink(missing_ok=True)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+        with writing():
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError as error:
+                raise cannot_write(self._path, error) from error
 
 
 def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | None:

@@ -15,6 +15,7 @@ after any kill and resume. Programs cannot read it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,12 +88,22 @@ class JournalReader:
 
     Args:
         path: the journal.
+
+    Attributes:
+        torn: whether the last reading ended at an incomplete line.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
         self._line = 0
+        self._sha256 = hashlib.sha256()
+        self.torn = False
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the lines read so far."""
+        return self._sha256.hexdigest()
 
     def read(self) -> Iterator[Entry]:
         """Yield the entries that were not read yet; an incomplete last line is left for later.
@@ -101,13 +112,16 @@ class JournalReader:
             RunFolderError: if the file does not exist, is not a journal, has another format, or is
                 damaged before its last line.
         """
+        self.torn = False
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 for raw in file:
                     if not raw.endswith(b"\n"):
-                        return  # incomplete: the writer was killed, or is still writing
+                        self.torn = True  # the writer was killed, or is still writing
+                        return
                     self._offset += len(raw)
+                    self._sha256.update(raw)
                     self._line += 1
                     line = self._parsed(raw)
                     if self._line == 1:

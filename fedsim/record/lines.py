@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedsim.errors import cannot_write
+from fedsim.files import sync, writing
 
 
 class Appender(Protocol):
@@ -20,7 +20,11 @@ class Appender(Protocol):
 
 
 def encode(line: Mapping[str, Any]) -> bytes:
-    """Return a journal line: compact JSON with a newline; floats as short as exactness allows."""
+    """Return a line: compact JSON with a newline; floats as short as exactness allows.
+
+    Raises:
+        ValueError: if a number is not finite; a journal without it would not be the truth.
+    """
     return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
@@ -29,7 +33,7 @@ class LineWriter:
 
     Args:
         path: the file; created if it does not exist. A last line cut short by a crash is removed.
-        sync: whether each line is on disk when :meth:`append` returns.
+        sync: whether each line is on disk when :meth:`append` returns, if the file system can.
 
     Raises:
         RunFolderError: if the file cannot be opened.
@@ -38,11 +42,12 @@ class LineWriter:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self._path = path
         self._sync = sync
-        cut_torn_line(path)
-        try:
-            self._file = path.open("ab", buffering=0)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        with writing():
+            cut_torn_line(path)
+            try:
+                self._file = path.open("ab", buffering=0)
+            except OSError as error:
+                raise cannot_write(path, error) from error
 
     @property
     def empty(self) -> bool:
@@ -57,13 +62,14 @@ class LineWriter:
         """
         # An unbuffered write may be short (nearly full disk): repeat until all is out or it fails.
         rest = memoryview(encode(line))
-        try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
-            if self._sync:
-                os.fsync(self._file.fileno())
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+        with writing():
+            try:
+                while rest:
+                    rest = rest[self._file.write(rest) :]
+                if self._sync:
+                    sync(self._file.fileno())
+            except OSError as error:
+                raise cannot_write(self._path, error) from error
 
     def close(self) -> None:
         """Close the file."""

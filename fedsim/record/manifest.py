@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import math
 import platform
 import sys
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import TypeAdapter, ValidationError
+
+from fedsim.errors import FedsimError, RunFolderError
+from fedsim.parameters import AnyParameter
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
+from fedsim.space import Choice, Parameter, Space
+
+PARAMETERS: dict[str, type[AnyParameter]] = {kind.__name__: kind for kind in (Parameter, Choice)}
+"""The classes of parameters, by the name that a manifest has for them."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,8 @@ class Facts:
         delta: δ of the reported ε.
         accountant: the accountant whose ε is reported while the run is running.
         accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
+        parameters: of the search space, see :func:`described`; None if an earlier version of
+            fedsim started the run.
     """
 
     seed: int
@@ -43,28 +56,45 @@ class Facts:
     delta: float
     accountant: AccountantName
     accounting: Accounting
+    parameters: tuple[Mapping[str, Any], ...] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder) -> Facts:
         """Read the facts from a folder's manifest.
 
         Raises:
-            RunFolderError: if one is missing.
+            RunFolderError: if one is missing or wrong.
         """
         config, manifest = folder.config(), folder.manifest()
+        try:
+            return _facts_type().validate_python(cls._known(folder, config, manifest))
+        except ValidationError as error:
+            first, path = error.errors()[0], folder.path / "manifest.json"
+            where = ".".join(map(str, first["loc"]))
+            raise RunFolderError(
+                f"{path}: damaged: {where}: {first['msg']}, got {first['input']!r}"
+            ) from error
+        except (LookupError, TypeError, ValueError) as error:
+            raise RunFolderError(
+                f"{folder.path}: config.yaml or manifest.json is damaged ({error!r})"
+            ) from error
+
+    @classmethod
+    def _known(
+        cls, folder: RunFolder, config: Mapping[str, Any], manifest: Mapping[str, Any]
+    ) -> dict[str, Any]:
         # Manifests of earlier versions held agents and direction only.
         known = {
             "seed": int(folder.path.name.removeprefix("seed-")) if "seed" not in manifest else 0,
             "rounds": config["rounds"],
             "optima": None,
+            "parameters": None,
             **{name: config["privacy"][name] for name in ("delta", "accountant", "accounting")},
             **manifest,
         }
         if known["delta"] is None:
             known["delta"] = math.pow(known["agents"], -1.1)
-        if known["optima"] is not None:
-            known["optima"] = tuple(known["optima"])
-        return cls(**{field.name: known[field.name] for field in fields(cls)})
+        return {field.name: known[field.name] for field in fields(cls)}
 
     @property
     def sign(self) -> float:
@@ -74,6 +104,39 @@ class Facts:
     def tally(self) -> Tally:
         """Return an empty tally of the run."""
         return Tally(self.agents, self.direction == "maximize", self.optima)
+
+    def space(self) -> Space | None:
+        """Return the search space; None if it is not known.
+
+        Raises:
+            RunFolderError: if it is of another version of fedsim.
+        """
+        if self.parameters is None:
+            return None
+        try:
+            return Space(tuple(map(_parameter, self.parameters)))
+        except (FedsimError, LookupError, TypeError) as error:
+            raise RunFolderError(
+                f"seed {self.seed}: the parameters in manifest.json are damaged, or of another "
+                f"version of fedsim ({error})"
+            ) from error
+
+
+@cache
+def _facts_type() -> TypeAdapter[Facts]:
+    return TypeAdapter(Facts)
+
+
+def described(space: Space) -> tuple[Mapping[str, Any], ...]:
+    """Return a space's parameters for a manifest: each with its ``kind`` and its settings."""
+    found = [{"kind": type(one).__name__, **asdict(one)} for one in space.parameters]
+    # Users also give numpy's numbers, which JSON does not know.
+    return tuple(json.loads(json.dumps(found, default=lambda number: number.item())))
+
+
+def _parameter(described: Mapping[str, Any]) -> AnyParameter:
+    settings = dict(described)
+    return PARAMETERS[settings.pop("kind")](**settings)
 
 
 def now() -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedsim.errors import RunFolderError, cannot_write
-from fedsim.files import read_yaml, write_atomically, write_yaml
+from fedsim.files import read_yaml, write_atomically
 from fedsim.usercode import UserCode
 
 FILE = "origin.yaml"
@@ -53,10 +54,10 @@ class Origin:
         places = (folders,) if isinstance(folders, str) else tuple(folders)
         return cls(places, found["data_dir"], found.get("modules", {}))
 
-    def write(self, folder: Path) -> None:
-        """Write it into a run folder."""
+    def record(self) -> dict[str, Any]:
+        """Return what ``origin.yaml`` holds."""
         told = {"import_from": list(self.import_from), "data_dir": self.data_dir}
-        write_yaml(folder / FILE, {**told, "modules": dict(self.modules)})
+        return {**told, "modules": dict(self.modules)}
 
     def changes(self, now: Origin) -> str:
         """Return in words which modules are others now, or nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -63,12 +63,7 @@ class Position:
                 self.ledger = self.ledger.charge(entry.event)
             return
         agents = entry.participants if isinstance(entry, StepEntry) else set(entry.agents)
-        if not agents <= self.steps.keys():
-            raise RunFolderError(
-                f"journal: expected agents 0 to {len(self.steps) - 1} in round {entry.t}, got "
-                f"{sorted(agents - self.steps.keys())}; the journal belongs to another "
-                "configuration or version"
-            )
+        check_agents(agents, self.steps.keys(), entry.t)
         self.calls += 1
         if isinstance(entry, AskEntry):
             self.requests.update(entry.agents)
@@ -102,6 +97,19 @@ class Position:
                 "configuration or version"
             )
         return entry
+
+
+def check_agents(agents: Set[AgentId], members: Set[AgentId], t: int) -> None:
+    """Check that an entry's agents are those of the run.
+
+    Raises:
+        RunFolderError: if it names others.
+    """
+    if not agents <= members:
+        raise RunFolderError(
+            f"journal: expected agents 0 to {len(members) - 1} in round {t}, got "
+            f"{sorted(agents - members)}; the journal belongs to another configuration or version"
+        )
 
 
 def recorded_by_agent(

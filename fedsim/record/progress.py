@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fedsim.files import finite
 from fedsim.payloads import as_lists
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Release, Replies
@@ -24,7 +25,8 @@ class Progress:
     Attributes:
         round: the last finished round, -1 before the initial design.
         rounds: the number of rounds after it.
-        scores: how good the agents' best values are.
+        scores: how good the agents' points are.
+        metric: the score that the run is judged by, see :attr:`Tally.metric`.
         spent: the privacy ledger so far.
         agents: the number of agents.
         present: how many of them took part in the last round.
@@ -36,6 +38,7 @@ class Progress:
     round: int = -1
     rounds: int = 0
     scores: Scores = field(default_factory=Scores)
+    metric: str = "best_observed"
     spent: Ledger = field(default_factory=Ledger)
     agents: int = 0
     present: int = 0
@@ -50,6 +53,7 @@ class Progress:
             round=tally.round,
             rounds=rounds,
             scores=tally.scores(),
+            metric=tally.metric,
             spent=spent,
             agents=tally.agents,
             present=len(tally.present),
@@ -123,7 +127,10 @@ class Recorder:
 
 
 def _plain(received: Replies | Release) -> dict[str, Any]:
-    """Return what the server program received, as plain lists for the transcript."""
+    """Return what the server program received, as plain lists for the transcript.
+
+    JSON has neither NaN nor infinity, which a method's own payloads may hold: they become None.
+    """
     if isinstance(received, Release):
-        return {"release": as_lists(received.payload)}
-    return {"replies": [[r.agent, r.status, as_lists(r.payload)] for r in received]}
+        return {"release": finite(as_lists(received.payload))}
+    return {"replies": [[r.agent, r.status, finite(as_lists(r.payload))] for r in received]}

@@ -1,7 +1,8 @@
 """The run folder: everything that a run keeps, and all that is needed to show its results.
 
     runs/NAME-NUMBER/config.yaml   the whole configuration with all defaults
-    runs/NAME-NUMBER/origin.yaml   the folders of module:Class names and data sets
+    runs/NAME-NUMBER/origin.yaml   the folders of module:Class names and data sets, hashes of code
+    runs/NAME-NUMBER/code/         the user's modules
     runs/NAME-NUMBER/[VARIANT/]variant.txt   its label, which may not suit a folder name
     runs/NAME-NUMBER/[VARIANT/]seed-K/
         config.yaml            this run's configuration
@@ -9,6 +10,7 @@
         journal.jsonl          what happened; deterministic (see fedsim.record.journal)
         timings.jsonl          durations and CPU time: everything that may differ
         transcript.jsonl       what the server program received, if asked for
+        logs/                  what its processes print (see fedsim.record.logs)
         state/checkpoint.npz   the programs' arrays after the last finished round
         state/evaluations.jsonl evaluations of the current call
         state/releases/N.npz   releases whose noise came from the operating system
@@ -20,29 +22,48 @@ Nothing in it is ever unpickled.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import re
+import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.files import (
     arrays_under,
+    format_json,
     load_arrays,
     read_yaml,
     save_arrays,
     slugify,
+    sync,
     write_atomically,
     write_yaml,
 )
 from fedsim.protocol import State
+from fedsim.record.origin import keep_code
+from fedsim.usercode import NO_CODE, UserCode
+
+NO_LOCKS = (
+    "the run folder's file system has no file locks: do not run or resume this run twice at the "
+    "same time, nothing would stop that"
+)
+NO_SYNC = (
+    "the run folder's file system cannot force what is written onto the disk: if the machine "
+    "crashes, the last records may be lost"
+)
+NOTHING_STARTED = "nothing was started: make room, then run it again"
+
+# Lustre mounted without flock, NFS without its lock daemon, some FUSE file systems.
+_HAS_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @dataclass(frozen=True)
@@ -88,6 +109,11 @@ class RunFolder:
         return self.path / "transcript.jsonl"
 
     @property
+    def logs(self) -> Path:
+        """The folder of what the run's processes print."""
+        return self.path / "logs"
+
+    @property
     def evaluations(self) -> Path:
         """The path of the evaluations that the journal does not have yet."""
         return self.path / "state" / "evaluations.jsonl"
@@ -124,7 +150,7 @@ class RunFolder:
     def update_manifest(self, **changes: Any) -> None:
         """Set entries of the manifest; keep the others."""
         manifest = {**self.manifest(), **changes}
-        text = json.dumps(manifest, indent=2, sort_keys=True)
+        text = format_json(manifest, indent=2, sort_keys=True)
         write_atomically(self.path / "manifest.json", text.encode() + b"\n")
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -168,23 +194,35 @@ class RunFolder:
         """Return the path of the run's ``number``-th release, counted from 0."""
         return self.path / "state" / "releases" / f"{number}.npz"
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder; wait for the server of a killed run to exit. See :func:`locked`."""
-        return locked(self.path, wait_seconds=30.0)
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder; wait for the server of a killed run to exit. See :func:`locked`.
+
+        What the file system cannot do becomes a warning in the manifest.
+        """
+        with locked(self.path, wait_seconds=30.0) as warnings:
+            known = self.manifest().get("warnings", [])
+            if new := [warning for warning in warnings if warning not in known]:
+                self.update_manifest(warnings=[*known, *new])
+            yield
 
 
 def run_folder_of(seed: Path) -> Path:
     """Return the run folder that contains a seed's folder."""
-    return seed.parent if (seed.parent / "origin.yaml").exists() else seed.parent.parent
+    parent = seed.absolute().parent
+    return parent if (parent / "origin.yaml").exists() else parent.parent
 
 
 @contextmanager
-def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
+def locked(folder: Path, wait_seconds: float) -> Iterator[Sequence[str]]:
     """Lock a folder, so that two processes never write to it; released when the process ends.
 
     Args:
         folder: a run's folder, or that of one seed.
         wait_seconds: how long to wait while another process holds the lock.
+
+    Yields:
+        What the folder's file system cannot do, in words; nothing on an ordinary one.
 
     Raises:
         RunFolderError: if it is still locked then, or cannot be written.
@@ -195,31 +233,41 @@ def locked(folder: Path, wait_seconds: float) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder, error) from error
     with file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise RunFolderError(
-                        f"{folder}: another process is running this run; stop it first"
-                    ) from None
-                time.sleep(0.1)
-        yield
+        while (held := _lock(file, fcntl.LOCK_EX)) is False:
+            if time.monotonic() > deadline:
+                raise RunFolderError(
+                    f"{folder}: another process is running this run; stop it first"
+                )
+            time.sleep(0.1)
+        can = {NO_LOCKS: held is not None, NO_SYNC: sync(file.fileno())}
+        yield [warning for warning, possible in can.items() if not possible]
 
 
-def is_locked(folder: Path) -> bool:
-    """Return whether a process has locked a folder with :func:`locked`; writes nothing."""
+def is_locked(folder: Path) -> bool | None:
+    """Return whether a process has locked a folder with :func:`locked`; writes nothing.
+
+    None means that nobody can know: the file system has no locks.
+    """
     try:
         file = (folder / ".lock").open("rb")
     except OSError:
         return False
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released when the file closes
-        except BlockingIOError:
-            return True
-    return False
+        held = _lock(file, fcntl.LOCK_SH)  # released when the file closes
+    return None if held is None else not held
+
+
+def _lock(file: IO[Any], kind: int) -> bool | None:
+    """Lock an open file unless another process has; None if the file system has no locks."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _HAS_NO_LOCKS:
+            raise RunFolderError(f"{file.name}: cannot be locked: {error.strerror}") from error
+        return None
+    return True
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:
@@ -250,4 +298,29 @@ def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Pa
                 return folder
     except OSError as error:
         where = out if out is not None else root
-        raise cannot_write(where, error) from error
+        raise cannot_write(where, error, NOTHING_STARTED) from error
+
+
+def begin(
+    folder: Path, config: Mapping[str, Any], origin: Mapping[str, Any], code: UserCode = NO_CODE
+) -> None:
+    """Write what makes a new folder a run folder.
+
+    Args:
+        folder: the folder, which is empty.
+        config: the whole configuration.
+        origin: see :mod:`fedsim.record.origin`.
+        code: the user's modules.
+
+    Raises:
+        RunFolderError: if it cannot be written; the folder is removed.
+    """
+    try:
+        write_yaml(folder / "origin.yaml", origin)
+        write_yaml(folder / "config.yaml", config)
+        keep_code(folder, code)
+    except RunFolderError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error.__cause__, OSError):
+            raise cannot_write(folder, error.__cause__, NOTHING_STARTED) from error.__cause__
+        raise

@@ -6,6 +6,7 @@ not a query. The number of evaluations includes all of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,21 +19,33 @@ from fedsim.space import Array
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How good the agents' best values are; None where nothing is known.
+    """How good the agents' points are so far; None where it is not known.
+
+    Values are in the scenario's sign and units, regrets are 0 or more. Names with ``mean_`` are
+    means over agents; those without are of the best agent.
 
     Attributes:
-        mean_best: mean over agents of the best observed value so far, in the scenario's sign.
-        best: the best of them.
-        mean_simple_regret: mean over agents of the simple regret: the distance of the best
-            noiseless value so far from the agent's optimum.
-        best_simple_regret: the smallest of them.
+        mean_best_observed: of the best observed value, which includes the observation's noise.
+        best_observed: the best of them.
+        mean_best_noiseless: of the best noiseless value at any point evaluated.
+        best_noiseless: the best of them.
+        mean_simple_regret: of the distance from the best noiseless value to the agent's optimum.
+            Only an oracle knows which point that is.
+        simple_regret: the smallest of them.
+        mean_inference_regret: of the distance from the noiseless value at the point that the agent
+            would choose, the one with its best observed value, to the agent's optimum.
+        inference_regret: the smallest of them.
         agents: how many agents have a value; the means are over them.
     """
 
-    mean_best: float | None = None
-    best: float | None = None
+    mean_best_observed: float | None = None
+    best_observed: float | None = None
+    mean_best_noiseless: float | None = None
+    best_noiseless: float | None = None
     mean_simple_regret: float | None = None
-    best_simple_regret: float | None = None
+    simple_regret: float | None = None
+    mean_inference_regret: float | None = None
+    inference_regret: float | None = None
     agents: int = 0
 
 
@@ -62,9 +75,11 @@ class Tally:
 
     def __post_init__(self) -> None:
         self._sign = 1.0 if self.maximize else -1.0
-        # Larger is better in both.
-        self._best = np.full(self.agents, np.nan)
-        self._noiseless = np.full(self.agents, np.nan)
+        # Larger is better in all three; -inf is what has no value yet. Lists: reading and setting
+        # one number of an array takes ten times as long.
+        self._observed = [-math.inf] * self.agents
+        self._noiseless = [-math.inf] * self.agents
+        self._chosen = [-math.inf] * self.agents  # noiseless, at the point with the best observed
         self._all_noiseless = True
 
     def add(self, entry: Entry) -> None:
@@ -74,42 +89,72 @@ class Tally:
         self.evaluations += len(entry.observations)
         self.failed += len(entry.failed)
         self.absences += len(entry.absent)
-        for record in entry.observations:
-            self._all_noiseless &= record.noiseless is not None
+        if self._all_noiseless:
+            self._all_noiseless = all(one.noiseless is not None for one in entry.observations)
         if entry.t < 0:
             return
         if entry.t != self.round:
             self.round, self.present = entry.t, set()
         self.present |= entry.participants
-        for record in entry.observations:
-            self._keep(self._best, record.agent, record.y)
-            if record.noiseless is not None:
-                self._keep(self._noiseless, record.agent, record.noiseless)
+        for one in entry.observations:
+            observed = self._sign * one.y
+            noiseless = -math.inf if one.noiseless is None else self._sign * one.noiseless
+            if observed > self._observed[one.agent]:
+                self._observed[one.agent], self._chosen[one.agent] = observed, noiseless
+            if noiseless > self._noiseless[one.agent]:
+                self._noiseless[one.agent] = noiseless
 
-    def _keep(self, best: Array, agent: AgentId, value: float) -> None:
-        best[agent] = np.fmax(best[agent], self._sign * value)
+    @property
+    def knows_noiseless(self) -> bool:
+        """Whether all noiseless values are known."""
+        return self._all_noiseless
 
     @property
     def knows_regret(self) -> bool:
         """Whether all optima and noiseless values are known."""
         return self.optima is not None and self._all_noiseless
 
+    @property
+    def metric(self) -> str:
+        """The score that runs are judged by: the simple regret, or if unknown, the best observed.
+
+        With ``mean_`` before it, it names its mean over agents.
+        """
+        return "simple_regret" if self.knows_regret else "best_observed"
+
     def scores(self) -> Scores:
-        """Return how good the agents' best values are so far."""
-        known = ~np.isnan(self._best)
+        """Return how good the agents' points are so far."""
+        observed = np.array(self._observed)
+        known = observed > -math.inf
         if not known.any():
             return Scores()
-        best = self._sign * self._best[known]
-        scores = Scores(
-            mean_best=float(best.mean()),
-            best=float(best.max() if self.maximize else best.min()),
-            agents=int(known.sum()),
-        )
-        if not self.knows_regret:
+        mean, best = self._best(observed[known])
+        scores = Scores(mean, best, agents=int(known.sum()))
+        if not self._all_noiseless:
             return scores
-        regret = (self._sign * np.array(self.optima) - self._noiseless)[known]
+        noiseless, chosen = np.array(self._noiseless)[known], np.array(self._chosen)[known]
+        mean, best = self._best(noiseless)
+        scores = replace(scores, mean_best_noiseless=mean, best_noiseless=best)
+        if self.optima is None:
+            return scores
+        optima = self._sign * np.array(self.optima)[known]
+        with np.errstate(over="ignore"):  # where a distance is beyond the largest number: infinite
+            simple, inference = optima - noiseless, optima - chosen
         return replace(
             scores,
-            mean_simple_regret=float(regret.mean()),
-            best_simple_regret=float(regret.min()),
+            mean_simple_regret=_mean(simple),
+            simple_regret=float(simple.min()),
+            mean_inference_regret=_mean(inference),
+            inference_regret=float(inference.min()),
         )
+
+    def _best(self, values: Array) -> tuple[float, float]:
+        """Return the mean and the best of values of which larger is better, in their own sign."""
+        return self._sign * _mean(values), self._sign * float(values.max())
+
+
+def _mean(values: Array) -> float:
+    """Return the mean of finite values, shape (n,); their sum may overflow, their mean does not."""
+    with np.errstate(over="ignore"):
+        mean = float(values.mean())
+    return mean if math.isfinite(mean) else float((values / len(values)).sum())

@@ -1,15 +1,15 @@
-"""Reads ``timings.jsonl``: how long the rounds of a run took, and which evaluation failed first.
+"""Reads ``timings.jsonl``: how long rounds took, what methods told, which evaluation failed first.
 
 A resumed run appends to it. An interrupted round has no line, so the time while a run was stopped
-is not counted.
+is not counted. A round whose checkpoint was lost is done again, from the journal: it has two lines.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsim.record.entries import Line
@@ -25,12 +25,15 @@ class Timings:
         objective_seconds: CPU seconds in objectives.
         other_seconds: CPU seconds of everything else.
         first_failure: message of the first evaluation that failed and was skipped, or None.
+        information: the named numbers that the method's server told about a round, by round; what
+            was not finite is None.
     """
 
     round_seconds: tuple[tuple[int, float], ...]
     objective_seconds: float
     other_seconds: float
     first_failure: str | None
+    information: Mapping[int, Mapping[str, float | None]] = field(default_factory=dict)
 
     def evaluations_per_second(self, evaluations: int) -> float | None:
         """Return the rate of evaluations, or None before a round is finished."""
@@ -53,14 +56,17 @@ def read_timings(path: Path) -> Timings:
     rounds: list[tuple[int, float]] = []
     objective = total = 0.0
     first_failure: str | None = None
+    information: dict[int, Mapping[str, float | None]] = {}
     for line in _lines(path):
         if line["kind"] == "round":
             rounds.append((line["t"], line["seconds"]))
+            if line.get("info"):
+                information[line["t"]] = line["info"]
         if line["kind"] == "failed" and first_failure is None:
             first_failure = line["summary"]
         objective += line.get("objective_cpu_seconds", 0.0)
         total += line.get("agent_cpu_seconds", 0.0) + line.get("server_cpu_seconds", 0.0)
-    return Timings(tuple(rounds), objective, total - objective, first_failure)
+    return Timings(tuple(rounds), objective, total - objective, first_failure, information)
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -1,80 +1,32 @@
-"""Opening run folders: the basis of every figure, report and summary."""
+"""Opening run folders: the basis of every figure, report and summary.
+
+Runs that are running, were interrupted or failed are read too: what there is comes from their
+journals, and what is missing is said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, read_yaml
-from fedsim.record.runfolder import RunFolder
+from fedsim.record.runfolder import RunFolder, run_folder_of
+from fedsim.results.seeds import SeedRun
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
 
+    from fedsim.protocol import AgentId
+    from fedsim.results.best import BestPoint
 
-@dataclass(frozen=True)
-class SeedRun:
-    """One finished or unfinished seed of one variant.
+Part = TypeVar("Part", bound=Sized)
 
-    Attributes:
-        variant: the variant's label; the method's name if the run has only one.
-        folder: its folder.
-    """
-
-    variant: str
-    folder: RunFolder
-
-    @property
-    def seed(self) -> int:
-        """The seed, from the folder's name."""
-        return int(self.folder.path.name.removeprefix("seed-"))
-
-    @property
-    def status(self) -> str:
-        """``done``, ``running``, ``failed``, ``interrupted`` or ``not started``."""
-        return str(self.folder.manifest().get("status", "not started"))
-
-    @property
-    def observations(self) -> pd.DataFrame:
-        """One row per evaluation; raises RunFolderError before the run is done."""
-        return self.table("observations")
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """One row per round; raises RunFolderError before the run is done."""
-        return self.table("rounds")
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Return ``observations`` or ``rounds``; raises RunFolderError before the run is done."""
-        import pandas as pd
-
-        path = self.folder.path / f"{name}.parquet"
-        if not path.exists():
-            reason = self.folder.manifest().get("reason")
-            raise RunFolderError(
-                f"{self.folder.path}: not finished (status: {self.status}"
-                f"{f', {reason}' if reason else ''}); `fedsim resume` continues it"
-            )
-        return pd.read_parquet(path)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the run's outcome, as in ``fedsim run --json``."""
-        manifest = self.folder.manifest()
-        if self.status == "done" and "outcome" not in manifest:
-            raise RunFolderError(
-                f"{self.folder.path / 'manifest.json'}: damaged: the run is done, but its outcome "
-                "is missing"
-            )
-        outcome: dict[str, Any] = {
-            "variant": self.variant,
-            "seed": self.seed,
-            "folder": str(self.folder.path),
-            "status": self.status,
-        }
-        return {**outcome, **manifest.get("outcome", {})}
+_SEED = re.compile(r"seed-(\d{1,18})")
 
 
 @dataclass(frozen=True)
@@ -90,54 +42,187 @@ class Run:
     runs: tuple[SeedRun, ...]
 
     @property
+    def whole(self) -> Path:
+        """The whole run's folder, also if this is one variant or seed of it."""
+        if _is_run(self.folder) or not self.runs:
+            return self.folder
+        return run_folder_of(self.runs[0].folder.path)
+
+    @property
     def config(self) -> dict[str, Any]:
         """The whole resolved configuration."""
         return read_yaml(self.folder / "config.yaml")
 
     @property
     def observations(self) -> pd.DataFrame:
-        """All evaluations, with columns ``variant`` and ``seed``."""
-        return self._concatenated("observations")
+        """All evaluations so far, with columns ``variant`` and ``seed``; see :meth:`read`."""
+        return self._warned("observations")
 
     @property
     def rounds(self) -> pd.DataFrame:
-        """All rounds, with columns ``variant`` and ``seed``."""
-        return self._concatenated("rounds")
+        """All rounds so far, with columns ``variant`` and ``seed``; see :meth:`read`."""
+        return self._warned("rounds")
 
     def summaries(self) -> list[dict[str, Any]]:
         """Return every seed's outcome."""
         return [run.summary() for run in self.runs]
 
-    def _concatenated(self, name: str) -> pd.DataFrame:
+    def read(self, name: str) -> tuple[pd.DataFrame, list[str]]:
+        """Return a table of all seeds, and a sentence for each seed that is not in it as a whole.
+
+        Args:
+            name: ``observations`` or ``rounds``.
+
+        Raises:
+            RunFolderError: if no seed has anything to show.
+        """
         import pandas as pd
 
-        tables = []
-        for run in self.runs:
-            table = run.table(name)
+        found, missing = self._gather(lambda run: run.table(name), empty=True)
+        tables = [table for _, table in found]
+        for run, table in found:
             table.insert(0, "variant", run.variant)
             table.insert(1, "seed", run.seed)
-            tables.append(table)
-        return pd.concat(tables, ignore_index=True)
+        return pd.concat(tables, ignore_index=True), missing
+
+    def best(
+        self, *, agent: AgentId | None = None, variant: str | None = None, seed: int | None = None
+    ) -> BestPoint:
+        """Return the point with the best observed value, in the user's units.
+
+        Args:
+            agent: only this agent's points; None: all agents'.
+            variant: only this variant's; None: all variants'.
+            seed: only this seed's; None: all seeds'.
+
+        Raises:
+            ConfigError: if there is no such point, or some variants maximise and others minimise.
+            RunFolderError: if no seed has anything to show.
+        """
+        from fedsim.results.best import best_of, matching
+
+        return best_of(matching(self.best_points(), agent, variant, seed))
+
+    def best_points(self) -> tuple[BestPoint, ...]:
+        """Return every agent's best point, for every variant and seed; see :meth:`read_best`."""
+        points, missing = self.read_best()
+        self._warn(missing)
+        return points
+
+    def read_best(self) -> tuple[tuple[BestPoint, ...], list[str]]:
+        """Return every agent's best point, and a sentence for each seed that is incomplete.
+
+        Raises:
+            RunFolderError: if no seed has anything to show.
+        """
+        from fedsim.results.best import best_of_seed
+
+        found, missing = self._gather(best_of_seed)
+        return tuple(point for _, points in found for point in points), missing
+
+    def _gather(
+        self, get: Callable[[SeedRun], Part], *, empty: bool = False
+    ) -> tuple[list[tuple[SeedRun, Part]], list[str]]:
+        """Return something of every seed that has it, and a sentence for each incomplete seed.
+
+        If ``empty``, a seed that is done also has what is empty, such as no evaluations.
+        """
+        found: list[tuple[SeedRun, Part]] = []
+        missing: list[str] = []
+        errors: list[RunFolderError] = []
+        for run in self.runs:
+            try:
+                part, incomplete = get(run), run.so_far()
+            except RunFolderError as error:
+                errors.append(error)
+                missing.append(f"{run.name} is left out: {error}")
+                continue
+            missing += filter(None, [incomplete])
+            if len(part) or (empty and not incomplete):
+                found.append((run, part))
+        if not found:
+            nothing = f"{self.folder}: nothing is recorded yet; `fedsim resume` continues the run"
+            raise errors[0] if errors else RunFolderError(nothing)
+        return found, missing
+
+    def _warned(self, name: str) -> pd.DataFrame:
+        table, missing = self.read(name)
+        self._warn(missing)
+        return table
+
+    def _warn(self, missing: Sequence[str]) -> None:
+        if missing:
+            warnings.warn(f"{self.folder} is incomplete: {'; '.join(missing)}", stacklevel=4)
+
+
+AnyRun = Run | str | Path
+"""A run, or its folder."""
+
+
+def opened(runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
+    """Return one or several runs; folders are opened.
+
+    Raises:
+        RunFolderError: if one is not a run folder.
+    """
+    several = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    return [run if isinstance(run, Run) else load(run) for run in several]
 
 
 def load(folder: str | Path) -> Run:
     """Open a run folder, or the folder of one of its variants or seeds.
 
     Raises:
-        RunFolderError: if it is not a run folder.
+        RunFolderError: if it is not a run folder, or two of its folders are the same seed.
     """
-    path = Path(folder)
-    if path.name.startswith("seed-") and (path / "config.yaml").exists():
-        return Run(path, (SeedRun(_label(path.parent), RunFolder(path)),))
-    found = [file.parent for file in path.glob("**/seed-*/config.yaml")]
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise RunFolderError(f"{path}: not a run folder: there is no such folder")
+    if _SEED.fullmatch(path.resolve().name) and (path / "config.yaml").exists():
+        return Run(path, (SeedRun(_label(path.resolve().parent), RunFolder(path.resolve())),))
+    found = [*_seeds(path)]
+    inside = [] if found else sorted(one for one in path.iterdir() if one.is_dir())
+    found += [seed for one in inside if not _is_run(one) for seed in _seeds(one)]
     if not found:
-        raise RunFolderError(f"{path}: not a run folder: no seed-* folder with a config.yaml")
+        raise RunFolderError(f"{path}: not a run folder{_hint(path, inside)}")
     labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
+    _check_different(runs)
     whole = path / "config.yaml"
-    order = list(read_yaml(whole).get("variants", {})) if whole.exists() else []
+    order = list(read_yaml(whole).get("variants") or {}) if whole.exists() else []
     runs.sort(key=lambda run: (_rank(run.variant, order), run.variant, run.seed))
     return Run(path, tuple(runs))
+
+
+def _seeds(folder: Path) -> Iterator[Path]:
+    """Yield the folders of seeds directly in a folder; copies such as ``seed-0.bak`` are not."""
+    for one in sorted(folder.glob("seed-*")):
+        if _SEED.fullmatch(one.name) and (one / "config.yaml").exists():
+            yield one
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "origin.yaml").exists()
+
+
+def _hint(path: Path, inside: Sequence[Path]) -> str:
+    runs = [str(one) for one in inside if _is_run(one)]
+    if not runs and (path / "runs").is_dir():
+        runs = [str(one) for one in sorted((path / "runs").iterdir()) if _is_run(one)]
+    if runs:
+        return f", but it holds some: give one of them, e.g. {runs[-1]}"
+    return ": no seed-* folder with a config.yaml"
+
+
+def _check_different(runs: Sequence[SeedRun]) -> None:
+    known: dict[tuple[str, int], Path] = {}
+    for run in runs:
+        first = known.setdefault((run.variant, run.seed), run.folder.path)
+        if first != run.folder.path:
+            raise RunFolderError(
+                f"{run.folder.path}: is {run.name}, as is {first}; move the copy out of the run "
+                "folder"
+            )
 
 
 def _label(folder: Path) -> str:
@@ -145,8 +230,11 @@ def _label(folder: Path) -> str:
     marker = folder / "variant.txt"
     if marker.exists():
         return marker.read_text("utf-8").strip()
-    seed = next(iter(sorted(folder.glob("seed-*/config.yaml"))))
-    return str(read_yaml(seed)["method"]["name"])
+    config = next(_seeds(folder)) / "config.yaml"
+    method = read_yaml(config).get("method")
+    if not isinstance(method, dict) or "name" not in method:
+        raise RunFolderError(f"{config}: damaged: method.name is missing")
+    return str(method["name"])
 
 
 def _rank(label: str, order: Sequence[str]) -> int:

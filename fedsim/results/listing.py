@@ -116,7 +116,8 @@ def _summary(folder: Path) -> RunSummary:
 
 def _status(folder: Path, manifests: Sequence[Mapping[str, Any]]) -> str:
     states = {str(m.get("status", "not started")) for m in manifests}
-    if is_locked(folder):
+    held = is_locked(folder)
+    if held or (held is None and "running" in states):
         return "running"
     if states == {"done"}:
         return "done"

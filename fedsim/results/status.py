@@ -6,19 +6,20 @@ Nothing is written to the folder. Files that the run is writing may be incomplet
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from fedsim.errors import RunFolderError
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
 from fedsim.record.evaluationlog import kept_evaluations
 from fedsim.record.journal import JournalReader, journal_run
 from fedsim.record.manifest import Facts
 from fedsim.record.position import Position
 from fedsim.record.progress import Progress
-from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
+from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
-from fedsim.results.analysis import SeedRun
+from fedsim.results.seeds import SeedRun
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Status:
         under_way: evaluations made since its last journal entry.
         privacy: the privacy spent, by the configured accountant; None if nothing.
         seconds_left: estimated time for the remaining rounds, or None if unknown.
+        lost: what is missing in its record and what to do, or None; of a run that stopped.
     """
 
     state: str
@@ -43,6 +45,7 @@ class Status:
     under_way: int
     privacy: PrivacyLoss | None
     seconds_left: float | None
+    lost: str | None = None
 
     def record(self) -> dict[str, Any]:
         """Return it as a JSON record; unknown values are None."""
@@ -62,14 +65,14 @@ class Status:
         return {
             "status": self.state,
             "reason": self.reason,
-            "metric": "best value",
+            "lost": self.lost,
+            "metric": progress.metric,
             "direction": self.direction,
             "round": progress.round,
             "rounds": progress.rounds,
-            "best": progress.scores.best,
-            "mean": progress.scores.mean_best,
-            "mean_simple_regret": progress.scores.mean_simple_regret,
+            **asdict(progress.scores),
             "agents": progress.agents,
+            "agents_with_values": progress.scores.agents,
             "agents_present": progress.present,
             "evaluations": progress.evaluations,
             "evaluations_under_way": self.under_way,
@@ -99,7 +102,7 @@ class StatusReader:
         Raises:
             RunFolderError: if its configuration, manifest or journal is damaged.
         """
-        folder, state = self._run.folder, _state(self._run)
+        folder, state = self._run.folder, self._run.state
         manifest = folder.manifest()
         stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
         reason = manifest.get("reason") if stays else None
@@ -119,7 +122,27 @@ class StatusReader:
             under_way=self._under_way(folder),
             privacy=self._privacy(facts),
             seconds_left=timings.seconds_left(left),
+            lost=None if state in ("running", "waiting") else self._lost(folder),
         )
+
+    def _lost(self, folder: RunFolder) -> str | None:
+        """Return what is missing in the record of a run that has stopped."""
+        if not folder.journal.exists():
+            return "its journal is missing"
+        try:
+            checkpoint = folder.load_checkpoint()
+        except RunFolderError as error:
+            return str(error)
+        made = self._position.entries
+        if checkpoint is not None and made < checkpoint.entries:
+            return (
+                f"the end of its journal is lost: it has {made} of {checkpoint.entries} entries; "
+                f"to continue from them, remove {folder.path / 'state' / 'checkpoint.npz'} and "
+                "resume"
+            )
+        if self._journal.torn:
+            return "the last line of its journal is incomplete; resume does that step again"
+        return None
 
     def _read_journal(self, facts: Facts) -> Tally:
         if self._tally is None:
@@ -142,15 +165,6 @@ class StatusReader:
         if not spent.releases or unsupported(spent, accountant):
             return None
         return privacy_loss(spent, facts.delta, accountant, facts.accounting)
-
-
-def _state(run: SeedRun) -> str:
-    """Return a run's state; the manifest is not enough, since a kill leaves no trace in it."""
-    if is_locked(run.folder.path):
-        return "running"
-    if is_locked(run_folder_of(run.folder.path)):
-        return "waiting"
-    return "stopped" if run.status == "running" else run.status
 
 
 def _finite(value: float) -> float | None:

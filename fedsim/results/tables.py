@@ -1,21 +1,22 @@
 """The tables and the outcome of a finished run, made from its journal.
 
-Values are in the scenario's own sign and units. If a scenario knows its optimum and its noiseless
-values, the score is the **simple regret** (the distance from the optimum to the best noiseless
-value so far, including the initial design), else the best observed value so far.
+Values are in the scenario's own sign and units. :class:`fedsim.record.tally.Scores` says what the
+columns of the rounds are. If a scenario knows its optimum and its noiseless values, the metric is
+the simple regret, else the best observed value.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from fedsim.errors import RunFolderError
 from fedsim.privacy.accountants import (
     NEIGHBOURING_RELATION,
     SAMPLING,
@@ -26,86 +27,107 @@ from fedsim.privacy.accountants import (
 )
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import PrivacyEvent
-from fedsim.record.entries import Entry, Recorded, ReleaseEntry, observations
-from fedsim.record.journal import read_journal
+from fedsim.record.entries import Entry, ReleaseEntry
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.record.timings import Timings, read_timings
+from fedsim.results.observations import ObservationColumns, parquet_file, schema
+from fedsim.results.reading import Reading, read_run
 from fedsim.space import Space
+
+SCORES = [field.name for field in fields(Scores)]
+EXPECTED = {
+    "observations": {"agent", "round", "step", "index", "source", "y", "noiseless"},
+    "rounds": {"round", "agents", "evaluations", "mean_best_observed", "best_observed"},
+}
+"""Columns without which a stored table is not used."""
 
 
 def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
-    """Write a finished run's tables and return its outcome.
+    """Write a finished run's tables and return its outcome; the journal is read once.
 
     Args:
         folder: the run's folder; its journal is complete.
         space: for the parameters' names and units.
     """
-    entries = list(read_journal(folder.journal))
-    facts = Facts.of(folder)
-    tally = facts.tally()
-    scores = list(_scores_by_round(entries, tally, facts.rounds))
-    observed = _observation_table(list(observations(entries)), space, facts, tally.knows_regret)
-    rounds = _round_table(scores, observed, tally.knows_regret)
-    rounds = _with_privacy(rounds, entries, facts.delta)
-    observed.to_parquet(folder.path / "observations.parquet")
-    rounds.to_parquet(folder.path / "rounds.parquet")
-    return _outcome(folder, facts, tally, scores[-1], entries)
+    facts, path = Facts.of(folder), folder.path / "observations.parquet"
+    with parquet_file(path, schema(facts, space)) as file:
+        columns = ObservationColumns(facts, space, file.write_batch)
+        reading = read_run(folder, facts, columns.add)
+        columns.flush()
+    reading.close(facts.rounds)
+    timings = read_timings(folder.timings)
+    table = pa.Table.from_pandas(round_table(reading, timings), preserve_index=False)
+    with parquet_file(folder.path / "rounds.parquet", table.schema) as file:
+        file.write_table(table)
+    return outcome(reading, timings)
 
 
-def _scores_by_round(entries: Sequence[Entry], tally: Tally, rounds: int) -> Iterator[Scores]:
-    """Yield the scores after each round from 0 to ``rounds``; the tally then has all entries."""
-    place = 0
-    for t in range(rounds + 1):
-        while place < len(entries) and entries[place].t <= t:  # they come in order
-            tally.add(entries[place])
-            place += 1
-        yield tally.scores()
+def stored_table(folder: RunFolder, name: str) -> pd.DataFrame | None:
+    """Return a table that :func:`finish` wrote; None if it is missing, damaged or of old times.
+
+    Args:
+        folder: the run's folder.
+        name: ``observations`` or ``rounds``.
+    """
+    try:
+        table: pd.DataFrame = pd.read_parquet(folder.path / f"{name}.parquet")
+    except (OSError, ValueError, pa.ArrowException):
+        return None
+    return table if set(table) >= EXPECTED[name] else None
 
 
-def _observation_table(
-    evaluations: Sequence[tuple[int, Recorded]], space: Space, facts: Facts, regret: bool
-) -> pd.DataFrame:
-    records = [record for _, record in evaluations]
-    points = [space.to_point(np.array(r.u)) for r in records]
-    columns: dict[str, Any] = {
-        "agent": np.array([r.agent for r in records], dtype=int),
-        "round": np.array([t for t, _ in evaluations], dtype=int),
-        "step": np.array([r.step for r in records], dtype=int),
-        "index": np.array([r.index for r in records], dtype=int),
-        "source": [r.source for r in records],
-        "y": np.array([r.y for r in records], dtype=float),
-        "noiseless": np.array([r.noiseless for r in records], dtype=float),
-    }
-    for name in space.names:
-        columns[f"point.{name}"] = [p[name] for p in points]
-    table = pd.DataFrame(columns)
-    if regret:
-        optima = np.array(facts.optima)[table["agent"].to_numpy()]
-        table["regret"] = facts.sign * (optima - table["noiseless"])
+def made_table(folder: RunFolder, facts: Facts, name: str) -> pd.DataFrame:
+    """Return a table of a run that may be unfinished, from its journal.
+
+    Args:
+        folder: the run's folder.
+        facts: what is known about it.
+        name: ``observations`` or ``rounds``.
+
+    Raises:
+        RunFolderError: if the journal is missing or damaged; for observations also if the
+            parameters are not known.
+    """
+    if name == "rounds":
+        return round_table(read_run(folder, facts), read_timings(folder.timings))
+    space = facts.space()
+    if space is None:
+        raise RunFolderError(
+            f"{folder.path}: an earlier version of fedsim ran this and did not record its "
+            "parameters: its evaluations cannot be shown without observations.parquet"
+        )
+    batches: list[pa.RecordBatch] = []
+    columns = ObservationColumns(facts, space, batches.append)
+    read_run(folder, facts, columns.add)
+    columns.flush()
+    table: pd.DataFrame = pa.Table.from_batches(batches, columns.schema).to_pandas()
     return table
 
 
-def _round_table(scores: Sequence[Scores], observed: pd.DataFrame, regret: bool) -> pd.DataFrame:
+def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     """Return one row per round, including rounds without observations.
 
     Means are over the ``agents`` that have observed something so far: if some start late or never,
     means of different rounds or runs are over different agents. If there are none, they are NaN.
     """
-    table = pd.DataFrame([asdict(one) for one in scores])
-    means = table.columns.drop("agents")
-    table[means] = table[means].astype(float)  # None is NaN
-    table.insert(0, "round", range(len(scores)))
-    if not regret:
-        return table.drop(columns=["mean_simple_regret", "best_simple_regret"])
-    by_round = observed.groupby("round")["regret"].mean()
-    table["mean_regret"] = by_round.reindex(table["round"]).to_numpy()
-    # An agent that was absent at first makes its initial design later: not a query, either.
-    queries = observed[observed["step"] > 0].groupby("round")["regret"].mean()
-    table["mean_cumulative_regret"] = (
-        queries.reindex(table["round"]).fillna(0.0).cumsum().to_numpy()
-    )
+    rows, tally = reading.rows, reading.tally
+    table = pd.DataFrame([asdict(row.scores) for row in rows], columns=SCORES)
+    names = table.columns.drop("agents")
+    table[names] = table[names].astype(float)  # None is NaN
+    known = {"observed": True, "noiseless": tally.knows_noiseless, "regret": tally.knows_regret}
+    table = table.drop(columns=[n for n in names if not known[n.rpartition("_")[2]]])
+    table.insert(0, "round", np.array([row.round for row in rows], dtype=int))
+    table["evaluations"] = np.array([row.evaluations for row in rows], dtype=int)
+    if tally.knows_regret:
+        table["mean_regret"] = [row.mean_regret for row in rows]
+        table["mean_cumulative_regret"] = [row.mean_cumulative_regret for row in rows]
+    table = _with_privacy(table, reading.releases, reading.facts.delta)
+    told = timings.information
+    for name in dict.fromkeys(name for numbers in told.values() for name in numbers):
+        values = [told.get(row.round, {}).get(name) for row in rows]
+        table[f"info.{name}"] = np.array(values, dtype=float)
     return table
 
 
@@ -156,18 +178,25 @@ def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
     return report
 
 
-def _outcome(
-    folder: RunFolder, facts: Facts, tally: Tally, last: Scores, entries: Sequence[Entry]
-) -> dict[str, Any]:
-    regret = tally.knows_regret
-    releases = [entry for entry in entries if isinstance(entry, ReleaseEntry)]
-    events = [release.event for release in releases if release.event is not None]
-    timings = read_timings(folder.timings)
-    outcome: dict[str, Any] = {
-        "metric": "simple regret" if regret else "best value",
+def outcome_of(folder: RunFolder, facts: Facts) -> dict[str, Any]:
+    """Return a finished run's outcome from its journal.
+
+    Raises:
+        RunFolderError: if the journal is missing or damaged.
+    """
+    reading = read_run(folder, facts)
+    reading.close(facts.rounds)
+    return outcome(reading, read_timings(folder.timings))
+
+
+def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
+    """Return a finished run's outcome, as its manifest keeps it."""
+    tally, facts, last = reading.tally, reading.facts, reading.rows[-1].scores
+    events = [release.event for release in reading.releases if release.event is not None]
+    found: dict[str, Any] = {
+        "metric": tally.metric,
         "direction": facts.direction,
-        "best": last.best_simple_regret if regret else last.best,
-        "mean": last.mean_simple_regret if regret else last.mean_best,
+        **asdict(last),
         "agents": facts.agents,
         "agents_with_values": last.agents,
         "evaluations": tally.evaluations,
@@ -175,9 +204,9 @@ def _outcome(
         "epsilon": epsilons(events, facts.delta),
         "objective_seconds": timings.objective_seconds,
         "other_seconds": timings.other_seconds,
-        "journal_sha256": hashlib.sha256(folder.journal.read_bytes()).hexdigest(),
+        "journal_sha256": reading.sha256,
     }
-    return {**outcome, **_mishaps(releases, tally, timings)}
+    return {**found, **_mishaps(reading.releases, tally, timings)}
 
 
 def _mishaps(releases: Sequence[ReleaseEntry], tally: Tally, timings: Timings) -> dict[str, Any]:

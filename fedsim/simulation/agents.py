@@ -61,6 +61,7 @@ class AgentGroup:
         self._sign = 1.0 if scenario.direction == "maximize" else -1.0
         self._programs: dict[AgentId, AgentProgram] = {}
         self._next_steps: dict[AgentId, int] = {}
+        self._round = 0
         # What preparing the next step took, in CPU seconds, and how it failed.
         self._ahead: dict[AgentId, tuple[float, BaseException | None]] = {}
 
@@ -116,8 +117,10 @@ class AgentGroup:
         proposed = self.propose(call, new)
         evaluated = self._evaluator.evaluate(call, proposed) if proposed else {}
         answers = [self._settle(call, task) for task in with_evaluations(tasks, evaluated)]
+        self._activity.rest()
         if call.evaluate:
             self._next_steps = {task.agent: task.step + 1 for task in tasks}
+            self._round = call.t
         return completed(answers, proposed, evaluated)
 
     def prepare_next(self) -> None:
@@ -128,22 +131,22 @@ class AgentGroup:
         """
         for agent, step in self._next_steps.items():
             program, start = self.program(agent), time.thread_time()
-            self._activity.busy = agent
             if offers(program, PreparingAgent):
                 failure = None
-                try:
-                    program.prepare(step, Keys(self._spec.seed, agent, step))
-                except (Exception, SystemExit) as error:
-                    failure = error
+                with self._activity.turn(agent, self._round):
+                    try:
+                        program.prepare(step, Keys(self._spec.seed, agent, step))
+                    except (Exception, SystemExit) as error:
+                        failure = error
                 self._ahead[agent] = (time.thread_time() - start, failure)
         self._next_steps = {}
+        self._activity.rest()
 
     def _propose(self, call: Call, task: Task) -> Proposed:
         start, doing = time.thread_time(), self._doing(task, call)
-        self._activity.busy = task.agent
-        program = self.program(task.agent)
-        seconds, failure = self._ahead.pop(task.agent, (0.0, None))
-        with user_code(doing):
+        with self._activity.turn(task.agent, call.t), user_code(doing):
+            program = self.program(task.agent)
+            seconds, failure = self._ahead.pop(task.agent, (0.0, None))
             if failure is not None:
                 raise failure
             keys = Keys(self._spec.seed, task.agent, task.step)
@@ -153,9 +156,8 @@ class AgentGroup:
     def _settle(self, call: Call, task: Task) -> Answer:
         """Let an agent observe the evaluations of its step, and answer."""
         start, doing = time.thread_time(), self._doing(task, call)
-        self._activity.busy = task.agent
         records, payload, lost_keys = task.recorded or (), None, False
-        with user_code(doing):
+        with self._activity.turn(task.agent, call.t), user_code(doing):
             if records:
                 self._observe(task.agent, records)
             if call.then is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from fedsim.errors import ObjectiveError
+from fedsim.errors import ObjectiveError, UserCodeError
 from fedsim.protocol import AgentId, Broadcast, Payload, Proposal, Request
 from fedsim.record.entries import Failed, Recorded
+from fedsim.record.logs import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +131,38 @@ class Activity:
     Attributes:
         busy: the agent whose program or objective is running, or None.
         evaluating: the running objective, or None.
+        log: what the process prints, or None if nothing keeps it.
     """
 
     busy: AgentId | None = None
     evaluating: Evaluating | None = None
+    log: Log | None = None
+
+    @contextmanager
+    def turn(self, agent: AgentId, t: int) -> Iterator[None]:
+        """Run an agent's code in round ``t``; its errors show its last output, if nothing else did.
+
+        The turn lasts until the next one, or until :meth:`rest`.
+        """
+        self.busy, log = agent, self.log
+        if log is not None:
+            log.turn(f"agent {agent}, round {t}")
+        try:
+            yield
+        except UserCodeError as error:
+            self.show_output(error)
+            raise
+
+    def show_output(self, error: UserCodeError) -> None:
+        """Add what was printed last in this turn to an error, if nobody has seen it."""
+        if self.log is not None:
+            self.log.explain(error)
+
+    def rest(self) -> None:
+        """End the last agent's turn."""
+        self.busy = None
+        if self.log is not None:
+            self.log.turn("")
 
 
 class Evaluator(Protocol):

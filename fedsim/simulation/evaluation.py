@@ -71,8 +71,8 @@ class LocalEvaluator:
 
     def _evaluate(self, call: Call, proposed: Proposed) -> Evaluated:
         agent, start = proposed.agent, time.thread_time()
-        self._activity.busy = agent
-        objective = self._objective(agent)  # building it loads data: counted as its time
+        with self._activity.turn(agent, call.t):
+            objective = self._objective(agent)  # building it loads data: counted as its time
         seconds = time.thread_time() - start
         records, failed = list[Recorded](), list[Failed]()
         if self._log is not None:  # not in a replayed call: the log belongs to the next one
@@ -110,7 +110,9 @@ class LocalEvaluator:
             finally:
                 self._activity.evaluating = None
 
-        value = call_with_retries(objective, point, key, index, place, self._spec.retries, watched)
+        with self._activity.turn(agent, call.t):
+            retries = self._spec.retries
+            value = call_with_retries(objective, point, key, index, place, retries, watched)
         record = Recorded.made(agent, proposed.step, index, proposal, value)
         if self._log is not None:
             self._log.add(record)

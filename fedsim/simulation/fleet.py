@@ -22,6 +22,7 @@ from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
 from fedsim.record.entries import AskEntry, StepEntry
 from fedsim.record.lines import Appender
+from fedsim.record.logs import Log
 from fedsim.record.observer import CallFinished, Observer, Received, StepTaken
 from fedsim.record.position import Position, recorded_by_agent
 from fedsim.simulation.availability import present
@@ -51,6 +52,7 @@ class RecordingFleet:
         releases: makes the releases.
         aggregators: the aggregators that the server program may use, by name.
         availability: the probability that an agent takes part in a round.
+        log: what this process prints, or None; while agents work, it is theirs.
         round: the only round that calls may name, or None: any; -1: those before round 0.
     """
 
@@ -63,6 +65,7 @@ class RecordingFleet:
     releases: Releases
     aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
     availability: Availability = 1.0
+    log: Log | None = None
     round: int | None = None
 
     def step(
@@ -193,7 +196,11 @@ class RecordingFleet:
         self, call: Call, tasks: Sequence[Task], request: str | None = None
     ) -> list[Answer]:
         start = time.perf_counter()
+        if self.log is not None:
+            self.log.turn("agents")
         answers = self.transport.handle(call, tasks)
+        if self.log is not None:
+            self.log.turn(f"server, round {call.t}")
         self.observer(
             CallFinished(
                 t=call.t,

@@ -57,7 +57,8 @@ class Bowl:
         """Return an agent's objective."""
 
         def bowl(point: Mapping[str, Value], rng: np.random.Generator) -> float:
-            return -((point["a"] - 0.5) ** 2) - (point["b"] - 0.5) ** 2 + 0.01 * rng.normal()
+            a, b = float(point["a"]), float(point["b"])
+            return -((a - 0.5) ** 2) - (b - 0.5) ** 2 + 0.01 * rng.normal()
 
         return bowl
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
 from fedsim.config.spec import RunSpec
-from fedsim.errors import Interrupted
+from fedsim.errors import Interrupted, UserCodeError
 from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
@@ -31,6 +31,7 @@ from fedsim.protocol import (
 from fedsim.record.entries import Recorded, observations
 from fedsim.record.journal import open_journal, read_journal
 from fedsim.record.lines import LineWriter
+from fedsim.record.logs import Log
 from fedsim.record.position import find_position
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
@@ -80,6 +81,7 @@ def simulate(
     notify: Notify = lambda progress: None,
     stopped: Callable[[], bool] = lambda: False,
     agents_are_here: bool = False,
+    log: Log | None = None,
 ) -> None:
     """Run a simulation until its last round, or resume it.
 
@@ -93,6 +95,7 @@ def simulate(
         stopped: checked after each round; True ends the run with ``Interrupted``.
         agents_are_here: whether the agents work in this thread; their CPU time is then not
             the server's.
+        log: what this process prints, or None if nothing keeps it.
 
     Raises:
         FedsimError: for any failure; the journal keeps what was recorded.
@@ -129,6 +132,7 @@ def simulate(
             releases,
             aggregators,
             spec.availability,
+            log,
         )
         stopwatch = _Stopwatch(recorder, agents_are_here)
         _Loop(simulation, program, aggregators, fleet, recorder, stopwatch).run(
@@ -194,8 +198,7 @@ class _Loop:
     ) -> None:
         """Run all rounds after a checkpoint, or from the start if it is None."""
         if checkpoint is None:
-            with user_code(f"{self._words} to start"):
-                self.fleet.round = -1
+            with self._server(-1, "to start"):
                 self.program.start(self.fleet)
             self._finish(0, None)
         else:
@@ -204,12 +207,25 @@ class _Loop:
         for t in range(checkpoint.rounds if checkpoint else 0, rounds + 1):
             if stopped():
                 raise Interrupted(f"stopped before round {t}")
-            with user_code(f"{self._words} in round {t}"):
-                self.fleet.round = t
+            with self._server(t, f"in round {t}"):
                 info = self.program.round(t, self.fleet)
             self._finish(t + 1, info)
             self.recorder.finish_round(t, self.fleet.position.ledger)
             notify(self.recorder.progress)
+
+    @contextmanager
+    def _server(self, t: int, doing: str) -> Iterator[None]:
+        """Run the server program in round ``t``; its errors show what it printed last."""
+        self.fleet.round, log = t, self.fleet.log
+        if log is not None:
+            log.turn(f"server, round {t}")
+        try:
+            with user_code(f"{self._words} {doing}"):
+                yield
+        except UserCodeError as error:
+            if log is not None:
+                log.explain(error)
+            raise
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         with user_code(f"{self._words} to restore its state"):
@@ -218,18 +234,18 @@ class _Loop:
                 aggregator.restore(checkpoint.aggregators.get(name, {}))
 
     def _finish(self, rounds: int, info: RoundInfo | None) -> None:
-        """Write the checkpoint and the timings of a round."""
+        """Write the timings and the checkpoint of a round, after which it is not done again."""
         with user_code(f"{self._words} to return its state"):
             state = _state(self.program, "the server's state()")
             aggregators = {
                 name: _state(one, f"the state() of aggregator {name}")
                 for name, one in self.aggregators.items()
             }
-        RunFolder(self.simulation.folder).save_checkpoint(
-            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
-        )
         self.recorder.timings.append(
             {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": _numbers(info)}
+        )
+        RunFolder(self.simulation.folder).save_checkpoint(
+            Checkpoint(rounds, self.fleet.position.entries, state, aggregators)
         )
 
     @property

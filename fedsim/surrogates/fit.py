@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -88,18 +89,25 @@ def negative_log_likelihood(
     return float(value), gradient
 
 
-def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperparameters:
+def fit(
+    family: Family,
+    ard: bool,
+    inputs: Array,
+    residuals: Array,
+    widths: Sequence[int] | None = None,
+) -> Hyperparameters:
     """Return the maximum-likelihood hyper-parameters.
 
     A few fixed starting points are compared; L-BFGS-B starts from the best.
 
     Args:
         family: the kernel's.
-        ard: one length scale per dimension instead of one for all.
+        ard: one length scale per parameter instead of one for all.
         inputs: X, shape (n, D), n at least 1.
         residuals: outputs minus the mean, shape (n,), not all zero.
+        widths: how many columns of X each parameter has, in order; None: one each.
     """
-    differences = squared_differences(inputs, ard)
+    differences = squared_differences(inputs, ard, widths)
 
     def cost(theta: Array) -> tuple[float, Array]:
         return negative_log_likelihood(theta, family, differences, residuals)
@@ -121,6 +129,9 @@ def fit(family: Family, ard: bool, inputs: Array, residuals: Array) -> Hyperpara
     # above the start's does not.
     theta, _, _ = fmin_l_bfgs_b(cost_above_start, start, bounds=bounds, factr=_FACTR, pgtol=_PGTOL)
     kernel, eta = _decode(theta, family)
+    if ard and widths is not None:
+        scales = np.repeat(kernel.length_scales, widths)  # one per column
+        kernel = replace(kernel, length_scales=tuple(scales.tolist()))
     posterior = condition(kernel, eta, inputs, residuals)
     variance = float(residuals @ posterior.weights) / len(residuals)
     return Hyperparameters(replace(kernel, variance=variance), eta * variance)

@@ -14,6 +14,7 @@ and Williams, Gaussian Processes for Machine Learning, 2006, Section 4.2.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -132,16 +133,21 @@ class Kernel:
         return decay * (1.0 + z + (5.0 / 3.0) * squared), decay * ((5.0 / 3.0) * (1.0 + z))
 
 
-def squared_differences(X: Array, ard: bool) -> Array:
+def squared_differences(X: Array, ard: bool, widths: Sequence[int] | None = None) -> Array:
     """Return the ``differences`` that :meth:`Kernel.matrix_and_log_gradients` takes.
 
     Args:
-        X: shape (n, D).
-        ard: whether there is one length scale per dimension.
+        X: shape (n, E).
+        ard: whether there is one length scale per parameter.
+        widths: how many neighbouring columns of ``X`` belong to each parameter; None: one.
 
     Returns:
-        (x_d - x'_d)^2 by dimension, shape (D, n, n), or summed over dimensions, (1, n, n).
+        (x_d - x'_d)^2 summed over a parameter's columns, shape (parameters, n, n), or over all
+        columns, (1, n, n).
     """
     if not ard:
         return cdist(X, X, "sqeuclidean")[None]
-    return np.square(X.T[:, :, None] - X.T[:, None, :])
+    squares: Array = np.square(X.T[:, :, None] - X.T[:, None, :])
+    if widths is None or max(widths) == 1:
+        return squares
+    return np.add.reduceat(squares, np.cumsum([0, *widths[:-1]]), axis=0)

@@ -19,6 +19,7 @@ G        pivoted Cholesky factor of the grid's kernel   (grid points, rank)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,12 @@ from fedsim.surrogates.rff import RandomFeatures, draw_features
 
 GRID_TOLERANCE = 1e-10
 """Largest share of the variance that a grid's factor may miss at any grid point."""
+
+FULL_RANK_POINTS = 1024
+"""A grid of at most so many points has a factor with any kernel."""
+
+GRID_WORK = 2**26
+"""On larger grids a factor has at most so many points times columns squared (some 50 ms)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +102,7 @@ def sample_path(
     return PosteriorPath(posterior, features, prior, posterior.weights - posterior.solve(misfit))
 
 
-def grid_factor(kernel: Kernel, grid: Array) -> Array:
+def grid_factor(kernel: Kernel, grid: Array) -> Array | None:
     """Return G with G G^T = k(grid, grid) up to :data:`GRID_TOLERANCE` times the variance.
 
     A Cholesky factorisation that always takes the point with the largest remaining variance
@@ -107,17 +114,22 @@ def grid_factor(kernel: Kernel, grid: Array) -> Array:
         grid: shape (points, D).
 
     Returns:
-        Shape (points, rank); read-only, so that it can be shared.
+        Shape (points, rank); read-only, so that it can be shared. None if that is too much work:
+        see :data:`GRID_WORK`.
     """
+    n = len(grid)
+    most = n if n <= FULL_RANK_POINTS else math.isqrt(GRID_WORK // n)
     remaining = kernel.diagonal(grid)
-    rows = np.empty((0, len(grid)))  # G^T; grown by doubling
+    rows = np.empty((0, n))  # G^T; grown by doubling
     rank = 0
-    while rank < len(grid):
+    while rank < n:
         pivot = int(np.argmax(remaining))
         if remaining[pivot] <= GRID_TOLERANCE * kernel.variance:
             break
+        if rank == most:
+            return None
         if rank == len(rows):
-            rows = np.concatenate([rows, np.empty((max(rank, 16), len(grid)))])
+            rows = np.concatenate([rows, np.empty((max(rank, 16), n))])
         column = kernel.matrix(grid[pivot : pivot + 1], grid)[0]
         column -= rows[:rank, pivot] @ rows[:rank]
         rows[rank] = column / np.sqrt(remaining[pivot])

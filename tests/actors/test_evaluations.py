@@ -25,6 +25,7 @@ from fedsim.protocol import Proposal
 from fedsim.record.entries import StepEntry
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.journal import read_journal
+from fedsim.record.logs import LogFolder
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
 from tests.util.bowl import OURS, journal, troubled, undisturbed
@@ -219,9 +220,10 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, retries=1)
     log = EvaluationLog(tmp_path / "log", "run")
     space = Space((Parameter("x", 0.0, 1.0),))
-    evaluator = TaskEvaluator(spec, space, [0], deadlines, log, lambda: False)
+    logs = LogFolder(tmp_path, "")
+    evaluator = TaskEvaluator(spec, space, [0], deadlines, log, logs, lambda: False)
     evaluator._needs = [Resources(2)]
-    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
+    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0, logs)
     pending = {"ref": _Evaluation(work, Proposal(np.zeros(1), ""))}
     now = time.monotonic()
     evaluator._pending = {}
@@ -248,7 +250,7 @@ def test_what_a_lost_task_means(
 ) -> None:
     """Only a process that dies repeatedly counts as its objective's fault."""
     spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None)
-    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0)
+    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0, LogFolder(Path(), ""))
     one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
     if follows is RunError:
         with pytest.raises(RunError, match="lost an evaluation 3 times"):

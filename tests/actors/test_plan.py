@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.actors.plan import ACTOR_MEGABYTES, CLUSTER_MEGABYTES, available_megabytes, make_plan
+from fedsim.actors.plan import ACTOR_MEGABYTES, CLUSTER_MEGABYTES, make_plan
 from fedsim.actors.transport import deal
 from fedsim.errors import ResourceError
 
@@ -79,7 +79,3 @@ def test_agents_are_dealt_there_and_back_and_evenly(agents: int, hosts: int) -> 
         assert dealt == list(range(lap * hosts, (lap + 1) * hosts))
     sizes = {len(hand) for hand in hands}
     assert sizes <= {math.floor(agents / hosts), math.ceil(agents / hosts)}
-
-
-def test_this_machine_has_memory() -> None:
-    assert 10 < available_megabytes() < 1e8

@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from fedsim.methods.common import SilentServer
 from fedsim.methods.random_search import RandomSearch
-from fedsim.protocol import AgentProgram, Context
+from fedsim.protocol import AgentProgram, Context, Fleet, RoundInfo, ServerProgram
 from fedsim.resources import Resources
 from fedsim.rng import Keys
 from fedsim.space import Parameter, Space
@@ -78,7 +79,7 @@ class Bowl:
         if self._trouble == "exit":
             os._exit(1)
         if self._trouble == "segfault":
-            os.kill(os.getpid(), signal.SIGSEGV)
+            signal.raise_signal(signal.SIGSEGV)  # in this thread, as a bad pointer does
         if self._trouble == "memory":
             held = []
             while True:
@@ -128,3 +129,58 @@ class Foresight(RandomSearch):
 
         program.prepare = prepare  # type: ignore[attr-defined]
         return program
+
+
+class Talking(Bowl):
+    """Its objectives print, from Python and as C code would; then they may misbehave."""
+
+    def objective(self, agent: int) -> Callable[..., Evaluation]:
+        """Return an objective that prints."""
+        inner = super().objective(agent)
+        print("built")
+
+        def talk(point: Mapping[str, float], rng: np.random.Generator) -> Evaluation:
+            print(f"{agent} works")
+            os.write(2, b"as C does\n")
+            return inner(point, rng)
+
+        talk.resources = self._resources  # type: ignore[attr-defined]
+        return talk
+
+
+class Far(Talking):
+    """Its hosts do not find the token of the run folder: they seem to be on another machine."""
+
+    def __init__(self, *, folder: str, agents: int = 6, cpus: float | None = None) -> None:
+        super().__init__(agents=agents, cpus=cpus)
+        token = Path(folder) / "state" / "token"
+        if token.exists():
+            token.write_text("another", "utf-8")
+
+
+class Speaker(RandomSearch):
+    """Random search whose server prints in every round, and may fail in round 2."""
+
+    def __init__(self, context: Context, *, fails: bool = False) -> None:
+        super().__init__(context, initial_points=1)
+        self._fails = fails
+
+    def server(self) -> ServerProgram:
+        """Return a server that prints."""
+        return SpeakingServer(self._fails)
+
+
+class SpeakingServer(SilentServer):
+    """Prints before and after its agents' step."""
+
+    def __init__(self, fails: bool) -> None:
+        self._fails = fails
+
+    def round(self, t: int, fleet: Fleet) -> RoundInfo:
+        """Let all agents take a step."""
+        print("before", t)
+        super().round(t, fleet)
+        print("after", t)
+        if self._fails and t == 2:
+            raise ZeroDivisionError("the server is broken")
+        return {}

@@ -87,7 +87,7 @@ def continuous_parts() -> dict[str, float]:
         "own sample": cpu_ms(sample),
         "candidates": cpu_ms(lambda: path.ranking(candidates)),
         "refinement": cpu_ms(
-            lambda: maximize((piece,), candidates, starts=settings.starts, ranking=ranking)
+            lambda: maximize(space, (piece,), candidates, starts=settings.starts, ranking=ranking)
         ),
         f"fit / {settings.fit_every}": cpu_ms(
             lambda: fit(settings.kernel, settings.ard, X, y - y.mean()), repeats=4
@@ -156,6 +156,7 @@ def grid_parts() -> dict[str, float]:
     kernel = Kernel(settings.kernel, (settings.length_scale,), settings.variance)
     public = draw_features(kernel, 1, 50, rng)
     factor, observed = shared.grid_factor(kernel), grid_indices(space, X)
+    assert factor is not None
     noise = settings.noise_variance
     return {
         "message (posterior and sample)": cpu_ms(

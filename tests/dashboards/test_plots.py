@@ -61,9 +61,13 @@ def test_pictures_are_drawn(tmp_path: Path, seeds: int, rounds: int) -> None:
 @pytest.mark.parametrize(
     ("columns", "drawn", "left_out"),
     [
-        (["mean_best"], "best value so far", "simple regret"),
-        (["mean_simple_regret"], "simple regret", "best value so far"),
-        (["mean_simple_regret", "mean_best"], "best value so far", "simple regret"),
+        (["mean_best_observed"], "best observed value so far", "simple regret"),
+        (["mean_simple_regret"], "simple regret", "best observed value so far"),
+        (
+            ["mean_simple_regret", "mean_best_observed"],
+            "best observed value so far",
+            "simple regret",
+        ),
     ],
 )
 def test_values_are_drawn_where_there_is_no_regret(
@@ -71,8 +75,8 @@ def test_values_are_drawn_where_there_is_no_regret(
 ) -> None:
     runs = [fake(1, 5, column=column) for column in columns]
     for run in runs:
-        if "mean_best" not in run.rounds:
-            run.rounds["mean_best"] = 0.5  # every run has one
+        if "mean_best_observed" not in run.rounds:
+            run.rounds["mean_best_observed"] = 0.5  # every run has one
     picture = plot_runs(runs, tmp_path / "out.svg").read_text()
     assert f"<!-- {drawn}, mean of agents -->" in picture
     assert left_out not in picture

@@ -90,13 +90,13 @@ def candidates_of(count: int = 200, seed: int = 0) -> Array:
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_finds_a_smooth_maximum_at_any_scale(scale: float) -> None:
     bowl = Bowl((0.3, 0.7), height=2.0 * scale, scale=scale)
-    u, value = maximize([Piece(whole_cube(2), bowl)], candidates_of(), starts=3)
+    u, value = maximize(PLANE, [Piece(whole_cube(2), bowl)], candidates_of(), starts=3)
     np.testing.assert_allclose(u, [0.3, 0.7], atol=1e-3)
     assert value == pytest.approx(2.0 * scale, rel=1e-6)
 
 
 def test_maximum_outside_ends_on_the_closed_border() -> None:
-    u, _ = maximize([Piece(whole_cube(2), Bowl((1.5, 0.5)))], candidates_of(), starts=3)
+    u, _ = maximize(PLANE, [Piece(whole_cube(2), Bowl((1.5, 0.5)))], candidates_of(), starts=3)
     assert u[0] == 1.0
     assert u[1] == pytest.approx(0.5, abs=1e-3)
 
@@ -104,7 +104,7 @@ def test_maximum_outside_ends_on_the_closed_border() -> None:
 def test_half_open_border_is_not_crossed() -> None:
     left, right = PLANE.subregions(2)
     pieces = [Piece(left, Bowl((0.9, 0.5), height=5.0)), Piece(right, Bowl((0.9, 0.5)))]
-    u, value = maximize(pieces, candidates_of(), starts=4)
+    u, value = maximize(PLANE, pieces, candidates_of(), starts=4)
     assert u[0] == np.nextafter(0.5, 0.0)  # the left piece rises towards the border
     assert left.contains(u[None])[0]
     assert value == pytest.approx(5.0 - 0.16, abs=1e-5)
@@ -117,7 +117,7 @@ def test_each_point_belongs_to_its_piece() -> None:
     U = np.array([[0.2, 0.2], [0.2, 0.5], [0.5, 0.2], [0.5, 0.5], [1.0, 1.0]])
     np.testing.assert_array_equal(owners(boxes, U), [0, 1, 2, 3, 3])
     expected = [-0.18, 9.91, 19.91, 30.0, 29.5]
-    np.testing.assert_allclose(piecewise_values(pieces, U), expected)
+    np.testing.assert_allclose(piecewise_values(PLANE, pieces, U), expected)
 
 
 @settings(max_examples=60, deadline=None)
@@ -137,9 +137,9 @@ def test_never_worse_than_the_candidates_and_inside(
     boxes = space.subregions(count)
     pieces = [Piece(box, FeatureFunction(features, rng.standard_normal(40))) for box in boxes]
     candidates = draw_candidates(space, 150, rng)
-    u, value = maximize(pieces, candidates, starts=5)
-    assert value >= piecewise_values(pieces, candidates).max() - 1e-12
-    assert value == pytest.approx(piecewise_values(pieces, u[None])[0], abs=1e-12)
+    u, value = maximize(space, pieces, candidates, starts=5)
+    assert value >= piecewise_values(space, pieces, candidates).max() - 1e-12
+    assert value == pytest.approx(piecewise_values(space, pieces, u[None])[0], abs=1e-12)
     assert np.all((u >= 0) & (u <= 1))
 
 
@@ -179,7 +179,9 @@ def test_a_concave_quadratic_is_maximised_in_its_box(seed: int, dimension: int) 
     quadratic = Quadratic(A, rng.uniform(-0.2, 1.2, dimension))
     candidates = draw_candidates(cube(dimension), 100, rng)
     spread = float(np.ptp(quadratic.values(candidates)))
-    u, value = maximize([Piece(whole_cube(dimension), quadratic)], candidates, starts=1)
+    u, value = maximize(
+        cube(dimension), [Piece(whole_cube(dimension), quadratic)], candidates, starts=1
+    )
     assert further(quadratic, u) - value < 3e-4 * spread
 
 
@@ -191,7 +193,7 @@ def test_few_starts_find_what_a_dense_search_finds() -> None:
         rng = np.random.default_rng(seed)
         features = draw_features(Kernel("squared_exponential", (0.2,), 1.0), 2, 200, rng)
         function = FeatureFunction(features, rng.standard_normal(200))
-        _, value = maximize([Piece(whole_cube(2), function)], candidates_of(400), starts=4)
+        _, value = maximize(PLANE, [Piece(whole_cube(2), function)], candidates_of(400), starts=4)
         axis = np.linspace(0, 1, 101)
         grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
         found += value >= function.values(grid).max() - 1e-3
@@ -211,7 +213,9 @@ def test_a_climb_ends_where_nothing_is_left_to_gain(dimension: int, family: Fami
         features = draw_features(Kernel(family, (0.3,), 1.0), dimension, 200, rng)
         function = FeatureFunction(features, rng.standard_normal(200))
         candidates = draw_candidates(cube(dimension), 400, rng)
-        u, value = maximize([Piece(whole_cube(dimension), function)], candidates, starts=1)
+        u, value = maximize(
+            cube(dimension), [Piece(whole_cube(dimension), function)], candidates, starts=1
+        )
         good += bool(further(function, u) - value < 1e-3 * np.ptp(function.values(candidates)))
     assert good >= 38
 
@@ -244,7 +248,7 @@ def test_a_saddle_is_left_uphill() -> None:
             return self.values(U), np.stack([by_a, 1.0 - 2.0 * U[:, 1]], axis=1)
 
     start = np.array([[1 / 3 + 0.02, 0.1]])
-    u, value = maximize([Piece(whole_cube(2), Saddle())], start, starts=1)
+    u, value = maximize(PLANE, [Piece(whole_cube(2), Saddle())], start, starts=1)
     assert value > 0.0  # a = 1/3 has -0.1
     np.testing.assert_allclose(u, [2 / 3, 0.5], atol=2e-2)
 
@@ -254,11 +258,11 @@ def test_grid_gives_the_exact_best_and_the_first_of_equals() -> None:
     grid = draw_candidates(space, 99, np.random.default_rng(0))
     assert grid is space.grid
     pieces = [Piece(box, Bowl((0.6, 0.6), height=-i)) for i, box in enumerate(space.subregions(2))]
-    u, value = maximize(pieces, grid, starts=0)
-    values = [float(piecewise_values(pieces, g[None])[0]) for g in grid]
+    u, value = maximize(space, pieces, grid, starts=0)
+    values = [float(piecewise_values(space, pieces, g[None])[0]) for g in grid]
     assert value == max(values)
     np.testing.assert_array_equal(u, grid[values.index(value)])
-    u, value = maximize(pieces, grid, starts=0, ranking=np.ones(len(grid)))
+    u, value = maximize(space, pieces, grid, starts=0, ranking=np.ones(len(grid)))
     np.testing.assert_array_equal(u, grid[0])
     assert value == 1.0
 
@@ -267,7 +271,7 @@ def test_ranking_only_chooses_the_starts() -> None:
     bowl = Bowl((0.3, 0.7), height=1.0)
     candidates = candidates_of()
     ranking = bowl.values(candidates).astype(np.float32) - np.float32(1.0)
-    u, value = maximize([Piece(whole_cube(2), bowl)], candidates, starts=2, ranking=ranking)
+    u, value = maximize(PLANE, [Piece(whole_cube(2), bowl)], candidates, starts=2, ranking=ranking)
     np.testing.assert_allclose(u, [0.3, 0.7], atol=1e-3)
     assert value == pytest.approx(1.0, abs=1e-6)
 
@@ -275,7 +279,7 @@ def test_ranking_only_chooses_the_starts() -> None:
 def test_fewer_candidates_than_starts_and_a_constant_function() -> None:
     flat = Bowl((0.5, 0.5), height=3.0, scale=0.0)
     candidates = candidates_of(2)
-    u, value = maximize([Piece(whole_cube(2), flat)], candidates, starts=5)
+    u, value = maximize(PLANE, [Piece(whole_cube(2), flat)], candidates, starts=5)
     np.testing.assert_array_equal(u, candidates[0])
     assert value == 3.0
 
@@ -283,4 +287,4 @@ def test_fewer_candidates_than_starts_and_a_constant_function() -> None:
 def test_boxes_that_leave_a_candidate_out_are_refused() -> None:
     piece = Piece(Box((0.0, 0.0), (0.5, 1.0)), Bowl((0.5, 0.5)))
     with pytest.raises(ConfigError, match="cover"):
-        maximize([piece], np.array([[0.7, 0.5]]), starts=0)
+        maximize(PLANE, [piece], np.array([[0.7, 0.5]]), starts=0)

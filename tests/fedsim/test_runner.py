@@ -149,10 +149,10 @@ def test_what_comes_before_round_0_counts_nowhere(
     raw = {**small(), "scenario": {"name": f"{name}:Peak"}, "method": {"name": f"{name}:Method"}}
     run = fedsim.run(raw, listener=Watching())
     (one,) = run.runs
-    assert [progress.scores.best for progress in seen] == [0.5] * 3
+    assert [progress.scores.best_observed for progress in seen] == [0.5] * 3
     assert seen[-1].evaluations == one.summary()["evaluations"] == 2 * 4
-    assert one.summary()["best"] == one.summary()["mean"] == 0.5
-    assert run.rounds["best"].tolist() == [0.5] * 3
+    assert one.summary()["best_observed"] == one.summary()["mean_best_observed"] == 0.5
+    assert run.rounds["best_observed"].tolist() == [0.5] * 3
     one.folder.update_manifest(status="running")
     progress = StatusReader(one).read().progress
     assert progress.scores == seen[-1].scores
@@ -206,7 +206,7 @@ def test_an_unforeseen_error_is_noted_and_shown(
     with pytest.raises(MemoryError):
         fedsim.run(small())
     manifest = json.loads(Path("runs/small-1/seed-0/manifest.json").read_text())
-    assert (manifest["status"], manifest["reason"]) == ("failed", "no room")
+    assert (manifest["status"], manifest["reason"]) == ("failed", "MemoryError: no room")
 
 
 def test_a_users_scenario_is_found_beside_the_caller(

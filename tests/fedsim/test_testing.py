@@ -19,6 +19,7 @@ from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverag
 from fedsim.protocol import Broadcast, Cost, Proposal, Release, Reply, Request, Uncharged
 from fedsim.scenarios.synthetic import Synthetic
 from fedsim.simulation.in_memory import Bowl
+from fedsim.space import Choice, Parameter, Space
 from fedsim.testing import ConformanceError, check_aggregator, check_method, check_scenario
 from fedsim.workload import Evaluation
 
@@ -58,6 +59,17 @@ class TestScenarios:
 
         with pytest.raises(ConformanceError, match=message):
             check_scenario(Broken())
+
+    @pytest.mark.parametrize("option", ["a", "b", "c", "d", "e"])
+    def test_an_objective_that_fails_for_one_option(self, option: str) -> None:
+        class Broken(Bowl):
+            space: Any = Space((Parameter("x", 0, 1), Choice("kind", list("abcde"))))
+
+            def objective(self, agent: int) -> Any:
+                return lambda point, rng: float("nan") if point["kind"] == option else 1.0
+
+        with pytest.raises(ConformanceError, match=f"'kind': '{option}'.*finite number"):
+            check_scenario(Broken(), points=0)
 
     def test_a_direction_that_is_none(self) -> None:
         class Broken(Bowl):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -188,7 +187,7 @@ def test_a_very_long_message_is_shortened_everywhere(here: Path) -> None:
         'def f(point, rng): raise ValueError("x" * 5_000_000)\n        return f',
     )
     write(here, 0, text)
-    with pytest.raises(ObjectiveError, match="ValueError .*: xxx.*4,998,000 characters left out"):
+    with pytest.raises(ObjectiveError, match=r"ValueError .*: xxx.*4,998,000 char"):
         fedsim.run(config())
     folder = Path("runs/small-1/seed-0")
     assert (folder / "manifest.json").stat().st_size < 50_000
@@ -211,7 +210,5 @@ def test_a_folder_that_is_gone_is_named(here: Path, monkeypatch: pytest.MonkeyPa
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    if os.path.exists("."):  # noqa: PTH110 - a system that keeps it
-        pytest.skip("the current folder cannot be removed here")
     with pytest.raises(ConfigError, match="the current folder cannot be found"):
         fedsim.run(small())

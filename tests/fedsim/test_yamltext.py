@@ -55,8 +55,8 @@ def test_numbers_truths_and_nothing(text: str, value: Any) -> None:
     [
         ("{a: 1, a: 2}", "the key 'a' appears twice"),
         ("{1: a, true: b}", "the key 'true' appears twice, as '1' before"),
-        ("a: &it {x: *it}", "this value holds itself"),
-        ("&it [*it]", "this value holds itself"),
+        ("a: &it {x: *it}", "a value contains itself"),
+        ("&it [*it]", "a value contains itself"),
         ("[" * 5000, "nested too deeply"),
         ("a: " + "9" * 5000, "a whole number of 5000 digits is too long"),
     ],
@@ -64,6 +64,20 @@ def test_numbers_truths_and_nothing(text: str, value: Any) -> None:
 def test_what_cannot_be_read_says_why(text: str, message: str) -> None:
     with pytest.raises(yaml.YAMLError, match=message):
         parse_yaml(text)
+
+
+def test_an_alias_may_be_used_twice() -> None:
+    assert parse_yaml("a: &x [1]\nb: [*x, *x]") == {"a": [1], "b": [[1], [1]]}
+
+
+def test_aliases_of_aliases_are_checked_in_no_time() -> None:
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
+    assert parse_yaml("\n".join(lines))["a39"][0][0]  # 9^39 leaves, of 40 lists
+
+
+def test_merge_keys_may_be_overridden() -> None:
+    assert parse_yaml("a: &x {p: 1, q: 1}\nb: {<<: *x, p: 2}")["b"] == {"p": 2, "q": 1}
 
 
 PLAIN = st.text() | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none()

@@ -1,4 +1,4 @@
-"""How a run is shown: the bar, the lines of a log, the closing table."""
+"""How a running run is shown: the bar and the lines of a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from fedsim.cli.display import LiveDisplay, duration, progress_note
-from fedsim.cli.summary import closing_table
 from fedsim.config.model import Config, PrivacyConfig
 from fedsim.config.spec import RunSpec
 from fedsim.jobs import Job
@@ -25,7 +24,7 @@ SPENT = Ledger.from_events([SubsampledGaussian(0.35, 1.0, 1.0)] * 40)
 SOME = Progress(
     round=12,
     rounds=60,
-    scores=Scores(mean_best=0.8714, best=0.9232, agents=29),
+    scores=Scores(mean_best_observed=0.8714, best_observed=0.9232, agents=29),
     spent=SPENT,
     agents=29,
     present=29,
@@ -79,7 +78,7 @@ class Screen:
 
 class TestNote:
     def test_all_is_well(self) -> None:
-        expected = "best 0.923, mean 0.871, ε 7.05, 29 agents, 3.1 eval/s"
+        expected = "best observed 0.923, mean of agents 0.871, ε 7.05, 29 agents, 3.1 eval/s"
         assert progress_note(SOME, "ε 7.05") == expected
 
     def test_absent_agents_and_failures(self) -> None:
@@ -109,21 +108,27 @@ class TestNote:
 
 
 class TestBar:
-    def test_it_fits_on_a_line_of_100_columns(self) -> None:
-        screen = Screen(terminal=True)
+    def test_it_fits_on_a_line_of_120_columns(self) -> None:
+        screen = Screen(terminal=True, width=120)
         screen.report(0, 11)
         screen.report(60, 12)
         (line,) = screen.drawn()
         assert line.startswith("dp-fts-de, seed 0 ")
         assert line.endswith(" eval/s 0:48:00")
-        for part in ("12/60", "best 0.923, mean 0.871, ε ", "29 agents"):
+        for part in ("12/60", "best observed 0.923, mean of agents 0.871, ε ", "29 agents"):
             assert part in line
 
     def test_on_80_columns_nothing_is_lost(self) -> None:
         screen = Screen(terminal=True, width=80)
         screen.report(0, 12, present=27, failed=3)
         text = " ".join(" ".join(screen.drawn()).split())
-        for part in ("dp-fts-de, seed 0", "12/60", "best 0.923, mean 0.871", "3.1 eval/s"):
+        for part in (
+            "dp-fts-de, seed 0",
+            "12/60",
+            "best observed 0.923, mean of agents",
+            "0.871",
+            "3.1 eval/s",
+        ):
             assert part in text
         assert "…" not in text
 
@@ -201,51 +206,3 @@ class TestLog:
         for _ in range(3):
             screen.report(100, 5)
         assert len(screen.printed()) == 1
-
-
-SUMMARY: dict[str, Any] = {
-    "variant": "dp-fts-de",
-    "seed": 0,
-    "status": "done",
-    "metric": "best value",
-    "best": 0.91,
-    "mean": 0.84,
-    "evaluations": 100,
-    "evaluations_per_second": 5.0,
-    "epsilon": {"pld": 3.5, "delta_1e-5": {"pld": 11.25}},
-    "objective_seconds": 1.0,
-    "other_seconds": 2.0,
-}
-
-
-def table(*summaries: dict[str, Any], width: int = 80) -> str:
-    console = Console(width=width, file=StringIO())
-    with console.capture() as capture:
-        console.print(closing_table(summaries))
-    return capture.get()
-
-
-class TestClosingTable:
-    def test_speed_is_the_mean_over_seeds(self) -> None:
-        text = table(SUMMARY, SUMMARY | {"seed": 1, "mean": 0.8, "evaluations_per_second": 10.0})
-        assert "eval/s" in text
-        row = next(line for line in text.splitlines() if "dp-fts-de" in line)
-        assert row.split()[-2:] == ["7.5", "6.0"]
-        assert "failed" not in text
-
-    def test_failures_have_a_column_and_a_line(self) -> None:
-        first = "the objective raised ValueError (agent 3, round 1): [bad] luck"
-        failing = {"seed": 1, "evaluations_failed": 2, "first_failure": first}
-        text = table(SUMMARY, SUMMARY | failing)
-        assert "failed" in text.splitlines()[1] + text.splitlines()[2]
-        sentence = "dp-fts-de, seed 1: 2 evaluations failed and were skipped; the first: "
-        assert sentence + first in " ".join(text.split())
-        assert "…" not in text
-
-    def test_a_run_in_which_nothing_was_observed(self) -> None:
-        nothing = {"best": None, "mean": None, "evaluations_per_second": None}
-        assert table(SUMMARY | nothing).splitlines()[-1].split()[-1] == "3.0"
-
-    def test_a_run_of_an_earlier_version(self) -> None:
-        earlier = {k: v for k, v in SUMMARY.items() if k != "evaluations_per_second"}
-        assert "0.8400" in table(earlier)

@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim.errors import RunError, RunFolderError
-from fedsim.files import (
-    load_arrays,
-    read_yaml,
-    save_arrays,
-    slugify,
-    write_atomically,
-    write_yaml,
+import fedsim
+from fedsim.errors import DiskError, RunFolderError
+from fedsim.files import read_yaml
+from fedsim.record.runfolder import (
+    NO_LOCKS,
+    NO_SYNC,
+    Checkpoint,
+    RunFolder,
+    begin,
+    is_locked,
+    locked,
+    new_run_folder,
 )
-from fedsim.record.runfolder import Checkpoint, RunFolder, is_locked, locked, new_run_folder
-from fedsim.yamltext import parse_yaml
-
-
-def no_room(*_: Any) -> None:
-    raise OSError(28, "No space left on device")
-
-
-class TestAtomicWrites:
-    def test_a_failed_write_keeps_the_old_and_leaves_nothing(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        write_atomically(tmp_path / "f", b"old")
-        monkeypatch.setattr(os, "fsync", no_room)
-        with pytest.raises(RunFolderError, match=r"f: cannot be written: No space left"):
-            write_atomically(tmp_path / "f", b"new")
-        assert (tmp_path / "f").read_bytes() == b"old"
-        assert [p.name for p in tmp_path.iterdir()] == ["f"]
-
-    def test_replaces_what_was_there(self, tmp_path: Path) -> None:
-        for data in (b"a long text", b"b"):
-            write_atomically(tmp_path / "f", data)
-        assert (tmp_path / "f").read_bytes() == b"b"
-
-    def test_a_folder_that_is_not_there_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(RunFolderError, match="cannot be written: No such file"):
-            write_atomically(tmp_path / "no" / "f", b"")
-
-
-class TestArrays:
-    def test_round_trip(self, tmp_path: Path) -> None:
-        arrays = {"a/b": np.arange(6.0).reshape(2, 3), "n": np.array(3), "e": np.empty((0, 2))}
-        save_arrays(tmp_path / "f", arrays)
-        back = load_arrays(tmp_path / "f")
-        assert back.keys() == arrays.keys()
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(back[name], array)
-
-    def test_objects_are_refused_when_written_not_when_read(self, tmp_path: Path) -> None:
-        bad: Any = {"x": {"not": "numbers"}}
-        with pytest.raises(RunError, match="x: expected an array of numbers, got <class 'dict'>"):
-            save_arrays(tmp_path / "f", bad)
-
-    @pytest.mark.parametrize("data", [b"", b"not a zip file", b"PK\x03\x04" + b"x" * 40])
-    def test_a_damaged_file_is_named(self, tmp_path: Path, data: bytes) -> None:
-        (tmp_path / "f").write_bytes(data)
-        with pytest.raises(RunFolderError, match="f: cannot be read"):
-            load_arrays(tmp_path / "f")
+from fedsim.results.listing import list_runs
+from tests.util.small import body, small
 
 
 class TestRunFolder:
@@ -149,18 +108,27 @@ class TestNewRunFolder:
         with pytest.raises(RunFolderError, match="runs: cannot be written: File exists"):
             new_run_folder("x", None)
 
-    @pytest.mark.parametrize(
-        ("name", "folder"),
-        [
-            ("a b/c", "a-b-c"),
-            ("../..", "run"),
-            ("β=2, z=1", "β=2-z=1"),
-            ("", "run"),
-            ("x.y", "x.y"),
-        ],
-    )
-    def test_names_are_safe_as_folders(self, name: str, folder: str) -> None:
-        assert slugify(name) == folder
+
+class TestBegin:
+    def test_what_makes_a_run_folder(self, tmp_path: Path) -> None:
+        begin(tmp_path, {"rounds": 1}, {"data_dir": None})
+        assert read_yaml(tmp_path / "config.yaml") == {"rounds": 1}
+        assert read_yaml(tmp_path / "origin.yaml") == {"data_dir": None}
+
+    def test_a_full_disk_leaves_nothing_to_resume(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (folder := tmp_path / "x-1").mkdir()
+
+        def no_room(descriptor: int) -> None:
+            if (folder / "origin.yaml").exists():
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", no_room)
+        expected = "x-1: cannot be written: No space left on device; nothing was started: make room"
+        with pytest.raises(DiskError, match=expected):
+            begin(folder, {}, {})
+        assert not folder.exists()
 
 
 class TestLock:
@@ -190,29 +158,54 @@ class TestLock:
                 raise KeyError
 
 
-class TestYaml:
-    def test_a_repeated_key_is_an_error(self, tmp_path: Path) -> None:
-        (tmp_path / "f").write_text("a: 1\nb: {c: 1, c: 2}\n")
-        with pytest.raises(RunFolderError, match=r"the key 'c' appears twice(.|\n)*line 2"):
-            read_yaml(tmp_path / "f")
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks(
+    here: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Lustre mounted without flock, NFS without its lock daemon, some FUSE file systems."""
+    expected = fedsim.run(small(), out="ordinary")
 
-    def test_numbers_are_numbers(self) -> None:
-        read = parse_yaml("[1e-3, 1E5, -2e+1, 1.5e-3, 1e, e1, 1-3]")
-        assert read == [1e-3, 1e5, -20.0, 1.5e-3, "1e", "e1", "1-3"]
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
 
-    def test_merge_keys_may_be_overridden(self) -> None:
-        assert parse_yaml("a: &x {p: 1, q: 1}\nb: {<<: *x, p: 2}")["b"] == {"p": 2, "q": 1}
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    run = fedsim.run(small(), out="without")
+    assert [body(one.folder.journal) for one in run.runs] == [
+        body(one.folder.journal) for one in expected.runs
+    ]
+    (one,) = run.runs
+    assert one.folder.manifest()["warnings"] == [NO_LOCKS]
+    assert is_locked(one.folder.path) is None
+    one.folder.update_manifest(status="running")  # nobody can know better
+    assert [run.status for run in list_runs("without")] == ["running"]
+    fedsim.resume("without")
+    assert one.folder.manifest()["warnings"] == [NO_LOCKS]  # said once
 
-    @pytest.mark.parametrize(
-        ("data", "match"),
-        [(b"a: [", "not valid YAML"), (b"- 1", "expected a mapping"), (b"\xff\xfe\x00", "UTF-8")],
-    )
-    def test_what_is_no_mapping_is_refused(self, tmp_path: Path, data: bytes, match: str) -> None:
-        (tmp_path / "f").write_bytes(data)
-        with pytest.raises(RunFolderError, match=match):
-            read_yaml(tmp_path / "f")
 
-    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
-        value = {"β": "ε", "x": [1, 2.5, None], "y": {"on": True, "1e-3": "1e-3"}}
-        write_yaml(tmp_path / "f", value)
-        assert read_yaml(tmp_path / "f") == value
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_fsync(
+    here: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """CIFS, vboxsf, some FUSE file systems."""
+
+    def refuse(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    (one,) = fedsim.run(small()).runs
+    assert one.status == "done"
+    assert one.folder.manifest()["warnings"] == [NO_SYNC]
+
+
+def test_other_failures_of_locks_are_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with (
+        pytest.raises(RunFolderError, match="cannot be locked: Bad file descriptor"),
+        locked(tmp_path, 0),
+    ):
+        pass

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -97,12 +97,12 @@ def test_a_run_that_runs_and_is_killed(
     assert first["epsilon"]["releases"] == 2
     assert first["epsilon"]["pld"] > 0
     assert first["seconds_left"] > 0
-    assert (first["direction"], first["metric"]) == ("minimize", "best value")
-    assert 0 <= first["best"] < 1
-    assert 10 <= first["mean"] < 11
-    assert (second["round"], second["best"], second["seconds_left"]) == (-1, None, None)
+    assert (first["direction"], first["metric"]) == ("minimize", "best_observed")
+    assert 0 <= first["best_observed"] < 1
+    assert 10 <= first["mean_best_observed"] < 11
+    assert (second["round"], second["best_observed"], second["seconds_left"]) == (-1, None, None)
     text = show(capsys)
-    assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best 0." in text
+    assert f"dp-fts-de, seed 0: running, 1 of {ROUNDS} rounds, best observed 0." in text
     assert "(pld, δ = 1e-05), 3 agents, 1 failed, " in text
     assert "8 evaluations, 1 more done in the next step, about 0:00:" in text
     assert f"seed 1: waiting, 0 of {ROUNDS} rounds\n" in text
@@ -111,7 +111,7 @@ def test_a_run_that_runs_and_is_killed(
     waiting.kill()
     waiting.wait()
     text = show(capsys)
-    assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best 0." in text
+    assert f"dp-fts-de, seed 0: stopped, 1 of {ROUNDS} rounds, best observed 0." in text
     assert f"seed 1: not started, 0 of {ROUNDS} rounds\n" in text
     assert "continue with: fedsim resume runs/small-1" in text
 
@@ -136,8 +136,26 @@ def test_what_a_kill_tore_is_left_out(stopped: Path) -> None:
     for name in ("journal.jsonl", "timings.jsonl", "state/evaluations.jsonl"):
         with (stopped / name).open("a", encoding="utf-8") as file:
             file.write('{"kind":"step","t":9,"observ')
-    assert only() == whole
+    found = only()
+    assert found.lost == "the last line of its journal is incomplete; resume does that step again"
+    assert replace(found, lost=None) == whole
     assert (whole.state, whole.progress.round, whole.seconds_left) == ("stopped", 3, 0.0)
+
+
+def test_a_cut_journal_is_told(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = stopped / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(lines[0] + lines[1])
+    assert only().lost == (
+        "the end of its journal is lost: it has 1 of 7 entries; to continue from them, remove "
+        "runs/small-1/seed-0/state/checkpoint.npz and resume"
+    )
+    assert "the end of its journal is lost" in show(capsys)
+    journal.unlink()
+    assert only().lost == "its journal is missing"
+    (stopped / "state" / "checkpoint.npz").write_bytes(b"garbage")
+    journal.write_bytes(b"".join(lines))
+    assert "checkpoint.npz: damaged" in (only().lost or "")
 
 
 def test_following_a_run_reads_each_entry_once(stopped: Path) -> None:
@@ -165,7 +183,7 @@ def test_folders_of_earlier_versions_are_shown(stopped: Path) -> None:
     new = ("seed", "rounds", "optima", "delta", "accountant", "accounting")
     path.write_text(json.dumps({k: v for k, v in manifest.items() if k not in new}), "utf-8")
     found = only()
-    assert found.progress.scores.best == whole.progress.scores.best
+    assert found.progress.scores.best_observed == whole.progress.scores.best_observed
     assert (found.state, found.privacy) == (whole.state, whole.privacy)
 
 
@@ -183,9 +201,9 @@ def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
         only()
 
 
-def test_a_finished_run_without_its_outcome_is_damaged(stopped: Path) -> None:
+def test_a_finished_run_without_its_facts_is_damaged(stopped: Path) -> None:
     (stopped / "manifest.json").write_text('{"status": "done"}')
-    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: .* outcome is missing"):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: damaged: agents is missing"):
         load("runs/small-1").summaries()
 
 
@@ -243,7 +261,7 @@ def test_a_scenario_that_is_gone_is_not_missed(
     assert (found.progress.agents, found.progress.evaluations) == (3, 15)
     assert found.privacy is not None
     (record,) = json.loads(show(capsys, "--json"))["runs"]
-    assert record["best"] >= record["mean"]
+    assert record["best_observed"] >= record["mean_best_observed"]
     assert record["round"] == 3
 
 

@@ -150,10 +150,11 @@ class TestRecord:
         assert [p.spent.releases for p in seen] == [1, 2, 3, 3]
         assert {(p.rounds, p.agents) for p in seen} == {(3, 3)}
         scores = [progress.scores for progress in seen]
-        means = [one.mean_best for one in scores if one.mean_best is not None]
+        means = [one.mean_best_observed for one in scores if one.mean_best_observed is not None]
         assert len(means) == 4
         assert means == sorted(means)
-        assert all(one.best is not None and one.best >= (one.mean_best or 0) for one in scores)
+        best = [one.best_observed for one in scores if one.best_observed is not None]
+        assert all(one >= mean for one, mean in zip(best, means, strict=True))
 
     def test_the_best_goes_on_after_a_resume(self, tmp_path: Path) -> None:
         whole: list[Progress] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
@@ -14,12 +15,13 @@ from threadpoolctl import threadpool_info
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import parse_config
 from fedsim.config.spec import RunSpec
-from fedsim.errors import Interrupted, ObjectiveError, RunFolderError
+from fedsim.errors import LAST_OUTPUT, Interrupted, ObjectiveError, RunFolderError
 from fedsim.record.journal import read_journal
+from fedsim.record.logs import read_log
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder, locked
 from fedsim.simulation.loop import Simulation
-from fedsim.simulation.serial import run_serial
+from fedsim.simulation.serial import OWN_LOG, run_serial
 from fedsim.usercode import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import UserModule, make, run, small
@@ -83,6 +85,79 @@ def test_ctrl_c_ends_the_run_after_the_evaluation(hanging: Simulation) -> None:
     assert len(list(read_journal(RunFolder(hanging.folder).journal))) < 4
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file of a run, and what it holds."""
+    return {str(p): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("agent", [0, 1], ids=["before it started", "in round 1"])
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [(TimeoutError("my limit"), TimeoutError), (KeyboardInterrupt(), Interrupted)],
+    ids=["a time limit", "an interrupt"],
+)
+def test_whatever_ends_the_call_ends_the_record(
+    hanging: Simulation,
+    monkeypatch: pytest.MonkeyPatch,
+    raised: BaseException,
+    expected: type[BaseException],
+    agent: int,
+) -> None:
+    """The thread hangs in the objective for longer than anyone waits, then it goes on."""
+    users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
+    monkeypatch.setattr("fedsim.simulation.serial.GRACE_SECONDS", 0.1)
+    if agent == 0:
+        monkeypatch.setattr(users, "calls", [0] * 4)  # the first evaluation of all hangs
+        monkeypatch.setattr(users, "wait", lambda agent: float(users.let_go.wait(600)))
+
+    def late(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(expected):
+            run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    recorded = contents(hanging.folder)
+    (thread,) = (t for t in threading.enumerate() if t.name == "fedsim-serial")
+    users.let_go.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert contents(hanging.folder) == recorded
+    with locked(hanging.folder, 0):  # a resume can begin
+        pass
+    assert entry_rounds(hanging) == ([] if agent == 0 else [0])
+    run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
+    assert entry_rounds(hanging) == [0, 1, 2]
+
+
+def entry_rounds(simulation: Simulation) -> list[int]:
+    journal = RunFolder(simulation.folder).journal
+    return [entry.t for entry in read_journal(journal)] if journal.exists() else []
+
+
+def test_nothing_is_told_once_the_call_has_ended(
+    hanging: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.simulation.serial.GRACE_SECONDS", 0.1)
+    told: list[int] = []
+    with pytest.raises(Interrupted, match="stopped from outside"):
+        run_serial(
+            hanging,
+            build_scenario(hanging.spec),
+            60.0,
+            lambda progress: told.append(progress.round),
+            stopped=lambda: bool(told),
+        )
+    users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
+    (thread,) = (t for t in threading.enumerate() if t.name == "fedsim-serial")
+    users.let_go.set()
+    thread.join(60)
+    assert told == [0]
+
+
 def test_two_runs_never_share_a_folder(
     hanging: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,3 +214,68 @@ def test_how_often_the_space_is_read_does_not_grow_with_the_run(
         run(simulation)
         counts.append(len(sys.modules[name].reads))
     assert counts[1] == 2 * counts[0]
+
+
+TALKING = """
+    import sys
+    from fedsim.space import Parameter, Space
+    class Mine:
+        direction, agents = "maximize", 3
+        space = Space((Parameter("x", 0, 1),))
+        def __init__(self, fails: str = "never"):
+            self.fails = fails
+        def objective(self, agent):
+            return lambda point, rng: self.value(agent, point["x"])
+        def value(self, agent, x):
+            if agent == 1:
+                print("x is", x > 2)
+                print("careful", file=sys.stderr)
+            if agent == 2 and self.fails == "raises":
+                print("about to fail")
+                raise ValueError("mine")
+            return x
+"""
+
+
+class TestPrints:
+    def run(self, simulation: Simulation, quiet: bool) -> None:
+        scenario = build_scenario(simulation.spec)
+        run_serial(simulation, scenario, 60.0, lambda _: None, quiet=quiet)
+
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_an_objectives_prints_are_kept(
+        self,
+        here: Path,
+        user_module: UserModule,
+        capfd: pytest.CaptureFixture[str],
+        quiet: bool,
+    ) -> None:
+        raw = small(scenario={"name": f"{user_module(TALKING)}:Mine"}, rounds=1)
+        simulation = make(here / "seed-0", raw)
+        self.run(simulation, quiet)
+        shown = capfd.readouterr()
+        assert shown.out == ("" if quiet else "x is False\n" * 3)
+        assert shown.err == ("" if quiet else "careful\n" * 3)
+        found = [(p.whose, p.text) for p in read_log(RunFolder(here / "seed-0").logs / OWN_LOG)]
+        line = "x is False\ncareful\n"
+        assert found == [("agent 1, round 0", 2 * line), ("agent 1, round 1", line)]
+
+    @pytest.mark.parametrize("on_error", ["stop", "skip"])
+    @pytest.mark.parametrize("quiet", [False, True])
+    def test_a_failure_shows_what_was_printed_if_nobody_saw_it(
+        self, here: Path, user_module: UserModule, quiet: bool, on_error: str
+    ) -> None:
+        scenario = {"name": f"{user_module(TALKING)}:Mine", "fails": "raises"}
+        simulation = make(here / "seed-0", small(scenario=scenario, on_error=on_error))
+        if on_error == "stop":
+            with pytest.raises(ObjectiveError) as caught:
+                self.run(simulation, quiet)
+            told = caught.value.user_traceback
+        else:
+            self.run(simulation, quiet)
+            timings = map(json.loads, RunFolder(here / "seed-0").timings.read_text().splitlines())
+            told = next(line["traceback"] for line in timings if line["kind"] == "failed")
+        before, heading, lines = told.partition(LAST_OUTPUT)
+        assert before.rstrip().endswith("ValueError: mine")
+        assert bool(heading) == quiet
+        assert lines == ("\nabout to fail\n" if quiet else "")

@@ -58,6 +58,7 @@ def test_grid_factor_rebuilds_the_kernel_matrix_with_low_rank() -> None:
     grid = np.linspace(0, 1, 1000)[:, None]
     kernel = Kernel("squared_exponential", (0.03,), 2.0)
     G = grid_factor(kernel, grid)
+    assert G is not None
     assert G.shape[1] < 100
     assert not G.flags.writeable
     np.testing.assert_allclose(G @ G.T, kernel.matrix(grid, grid), atol=4e-10)
@@ -67,6 +68,7 @@ def test_grid_factor_of_full_rank() -> None:
     grid = np.linspace(0, 1, 7)[:, None]
     kernel = Kernel("matern52", (0.05,), 1.0)
     G = grid_factor(kernel, grid)
+    assert G is not None
     assert G.shape == (7, 7)
     np.testing.assert_allclose(G @ G.T, kernel.matrix(grid, grid), atol=1e-12)
 
@@ -80,6 +82,7 @@ def test_grid_samples_have_the_posteriors_moments(observed: list[int]) -> None:
     y, index = rng.random(len(observed)), np.array(observed)
     posterior = condition(kernel, 0.1, grid[index], y)
     G = grid_factor(kernel, grid)
+    assert G is not None
     samples = np.array([sample_on_grid(G, index, y, 0.1, 1.5, rng) for _ in range(DRAWS)])
     covariance = 1.5**2 * posterior.covariance(grid)
     scale = covariance.diagonal().max()

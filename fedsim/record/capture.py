@@ -1,0 +1,89 @@
+"""Sends what this process prints to a log.
+
+Standard output and error are redirected as files, which keeps what C code and the processes that an
+objective starts print, too.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from fedsim.record.logs import Log, flush
+
+CHECK_SECONDS = 1.0
+"""How often a log's size is checked during a turn."""
+
+
+@contextmanager
+def captured(log: Log) -> Iterator[Log]:
+    """Send all that this process and those that it starts print to a log; close it at the end."""
+    flush()
+    before = sys.stdout, sys.stderr
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(CHECK_SECONDS):
+            log.check_size()
+
+    watcher = threading.Thread(target=watch, daemon=True, name="fedsim-log")
+    try:
+        for number, _ in kept:
+            os.dup2(log.descriptor, number)
+        # A new stream for each: the old ones may go elsewhere, as in a notebook.
+        sys.stdout, sys.stderr = _stream(1), _stream(2)
+        log.hidden = True
+        watcher.start()
+        yield log
+    finally:
+        flush()
+        sys.stdout, sys.stderr = before
+        for number, old in kept:
+            os.dup2(old, number)
+            os.close(old)
+        ended.set()
+        watcher.join()
+        log.close()
+
+
+def _stream(descriptor: int) -> TextIO:
+    binary = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
+    return io.TextIOWrapper(binary, "utf-8", errors="replace", line_buffering=True)
+
+
+class _Copying:
+    """A stream that copies to a log what one thread writes."""
+
+    def __init__(self, stream: Any, log: Log, thread: int) -> None:
+        self._stream = stream
+        self._log = log
+        self._thread = thread
+
+    def write(self, text: str) -> Any:
+        """Write text, as the stream does."""
+        if threading.get_ident() == self._thread:
+            self._log.write(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def copied(log: Log) -> Iterator[Log]:
+    """Copy what this thread prints from Python to a log, and close it at the end."""
+    before = sys.stdout, sys.stderr
+    copying = tuple(_Copying(stream, log, threading.get_ident()) for stream in before)
+    sys.stdout, sys.stderr = copying
+    try:
+        yield log
+    finally:
+        if (sys.stdout, sys.stderr) == copying:  # else somebody has replaced them since
+            sys.stdout, sys.stderr = before
+        log.close()

@@ -1,0 +1,304 @@
+"""What a run's processes print, kept in the run folder's ``logs``.
+
+Every process has a file of its own; :mod:`fedsim.record.capture` fills it. What was printed in one
+turn, such as an agent's evaluation, is followed by a line that says whose turn it was, so silent
+turns leave nothing. Text after the last such line is of the turn that is running, or in which the
+process ended. If a file grows too large, its first half is dropped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsim.errors import Interrupted, UserCodeError, cannot_write
+from fedsim.files import write_atomically, writing
+from fedsim.record.runfolder import RunFolder
+
+LARGEST = 4_000_000
+"""How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""
+
+LAST_LINES = 30
+LAST_BYTES = 4_000
+"""How much of its last output an error shows."""
+
+_TOKEN = "state/token"
+
+_WHOSE = "--- above: "
+_DROPPED = b"--- earlier lines were dropped\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What was printed in one turn.
+
+    Attributes:
+        whose: e.g. ``agent 3, round 5``; empty if the turn has not ended, or its process died.
+        text: the lines.
+    """
+
+    whose: str
+    text: str
+
+
+class Log:
+    """The file of one process.
+
+    Args:
+        path: the file, which is appended to; None: one without a name, for :meth:`drain`.
+        owner: whose output it is between two turns, e.g. ``server``.
+        largest: its size limit, in bytes.
+
+    Attributes:
+        hidden: whether nobody sees what is printed, except in this file.
+
+    Raises:
+        RunFolderError: if the file cannot be opened.
+    """
+
+    def __init__(self, path: Path | None, owner: str, largest: int = LARGEST) -> None:
+        self.hidden = False
+        self._path = path
+        self._owner = owner
+        self._largest = largest
+        try:
+            self.descriptor = _unnamed() if path is None else _opened(path)
+        except OSError as error:
+            raise cannot_write(path or Path(tempfile.gettempdir()), error) from error
+        self._lock = threading.Lock()
+        self._whose = ""
+        self._start = 0
+        if _unfinished(self._from(max(0, self._size() - LAST_BYTES))):
+            self._whose = f"{owner}, which ended then"
+            self._end_turn()
+            self._whose = ""
+        self._start = self._size()
+
+    def turn(self, whose: str) -> None:
+        """Say whose output follows; an empty text: the process's own."""
+        if whose == self._whose:
+            return
+        flush()
+        with self._lock:
+            if self._size() > self._start:
+                self._end_turn()
+        self._whose = whose
+
+    def write(self, text: str) -> None:
+        """Add text to the current turn."""
+        with _best_effort():
+            os.write(self.descriptor, text.encode(errors="replace"))
+
+    def add(self, ended: bytes) -> None:
+        """Add what :meth:`drain` returned in another process; not during a turn."""
+        with self._lock, _best_effort():
+            os.write(self.descriptor, ended)
+            self._start = self._size()
+
+    def last_lines(self) -> str:
+        """Return the last lines of the current turn; none once the log is closed."""
+        flush()
+        with self._lock:
+            if self.descriptor < 0:
+                return ""
+            start = max(self._start, self._size() - LAST_BYTES)
+            return _last(os.pread(self.descriptor, LAST_BYTES, start).decode(errors="replace"))
+
+    def explain(self, error: UserCodeError) -> None:
+        """Add the last lines of the current turn to an error, if nobody has seen them."""
+        if self.hidden:
+            error.add_output(self.last_lines())
+
+    def drain(self) -> bytes:
+        """Return what was printed in turns that have ended, and remove it."""
+        with self._lock:
+            if self.descriptor < 0:
+                return b""
+            everything = self._from(0)
+            ended, rest = everything[: self._start], everything[self._start :]
+            if ended:
+                self._replace(rest, 0)
+            return ended
+
+    def check_size(self) -> None:
+        """Drop the first half of the file, or more, if it is too large."""
+        with self._lock:
+            if self._size() > self._largest:
+                self._drop_half()
+
+    def close(self) -> None:
+        """Close the file; remove it if it is empty."""
+        flush()
+        with self._lock:
+            if self._size() > self._start:
+                self._end_turn()
+            if self._path is not None and self._size() == 0:
+                with _best_effort():
+                    self._path.unlink()
+            # Who still holds it must not write to another file that gets this number.
+            descriptor, self.descriptor = self.descriptor, -1
+            os.close(descriptor)
+
+    def _end_turn(self) -> None:
+        whole = os.pread(self.descriptor, 1, self._size() - 1) == b"\n"
+        told = f"{_WHOSE}{self._whose or self._owner}\n"
+        with _best_effort():
+            os.write(self.descriptor, (told if whole else f"\n{told}").encode())
+        self._start = self._size()
+        if self._start > self._largest:
+            self._drop_half()
+
+    def _drop_half(self) -> None:
+        size = self._size()
+        rest = self._from(size - self._largest // 2).partition(b"\n")[2]
+        self._replace(_DROPPED + rest, self._start - size + len(rest) + len(_DROPPED))
+
+    def _from(self, offset: int) -> bytes:
+        return os.pread(self.descriptor, self._size() - offset, offset)
+
+    def _replace(self, content: bytes, start: int) -> None:
+        """Write the file anew; what other processes print at that moment may be lost."""
+        with _best_effort():
+            os.ftruncate(self.descriptor, 0)
+            os.write(self.descriptor, content)
+            self._start = max(0, start)
+
+    def _size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+
+@dataclass(frozen=True)
+class LogFolder:
+    """The logs of one seed, for processes that may run on other machines.
+
+    Attributes:
+        path: the seed's folder.
+        token: what a file in it holds, if a machine sees the same folder.
+    """
+
+    path: Path
+    token: str
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> LogFolder:
+        """Return a seed's logs; the folder's file gets a new token."""
+        token = secrets.token_hex(8)
+        write_atomically(folder.path / _TOKEN, token.encode())
+        return cls(folder.path, token)
+
+    @property
+    def seen(self) -> bool:
+        """Whether this process sees the folder."""
+        try:
+            return (self.path / _TOKEN).read_text("utf-8") == self.token
+        except OSError:
+            return False
+
+    def path_of(self, name: str) -> Path:
+        """Return the path of a process's log."""
+        return RunFolder(self.path).logs / f"{name}.log"
+
+    def open(self, name: str, largest: int = LARGEST) -> Log:
+        """Return the log of the process ``name``; without a file, if the folder is elsewhere."""
+        return Log(self.path_of(name) if self.seen else None, name, largest)
+
+    def recover(self, name: str, whose: str, into: str) -> str:
+        """Move what a process had printed when it died to another log; return its last lines."""
+        path = self.path_of(name)
+        if not path.exists():
+            return ""
+        lines = unfinished(path)
+        with closing(Log(self.path_of(into), into)) as log:
+            log.turn(f"{whose}, which ended then")
+            log.write(path.read_text("utf-8", errors="replace"))
+        path.unlink()
+        return lines
+
+    def keep(self, name: str, printed: bytes) -> None:
+        """Add what :meth:`Log.drain` returned on another machine; for who owns the folder."""
+        if printed:
+            with closing(Log(self.path_of(name), name)) as log:
+                log.add(printed)
+
+    def remove_empty(self) -> None:
+        """Remove the logs of processes that printed nothing and have ended."""
+        folder = RunFolder(self.path).logs
+        with suppress(OSError):
+            for path in sorted(folder.rglob("*"), reverse=True):
+                if path.is_dir() or path.stat().st_size == 0:
+                    with suppress(OSError):  # a folder that is not empty
+                        path.rmdir() if path.is_dir() else path.unlink()
+            folder.rmdir()
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+
+
+def _unnamed() -> int:
+    descriptor, name = tempfile.mkstemp(prefix="fedsim-")
+    os.close(descriptor)
+    try:
+        return _opened(Path(name))
+    finally:
+        Path(name).unlink()
+
+
+@contextmanager
+def _best_effort() -> Iterator[None]:
+    """Let writes fail: a full disk also stops the journal, which says so."""
+    with suppress(OSError, Interrupted), writing():
+        yield
+
+
+def flush() -> None:
+    """Write out what Python still holds back of this process's output."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+            stream.flush()
+
+
+def read_log(path: Path) -> Iterator[Printed]:
+    """Yield what a log holds, turn after turn.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    lines: list[str] = []
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith(_WHOSE):
+                yield Printed(line.removeprefix(_WHOSE).rstrip("\n"), "".join(lines))
+                lines = []
+            else:
+                lines.append(line)
+    if lines:
+        yield Printed("", "".join(lines))
+
+
+def unfinished(path: Path) -> str:
+    """Return the last lines of a turn that has not ended; empty if there are none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LAST_BYTES))
+            return _last(_unfinished(file.read()))
+    except OSError:
+        return ""
+
+
+def _unfinished(end: bytes) -> str:
+    """Return what follows the last line that says whose output it was."""
+    return re.split(rf"^{_WHOSE}.*\n", end.decode(errors="replace"), flags=re.MULTILINE)[-1]
+
+
+def _last(text: str) -> str:
+    return "".join(text.splitlines(keepends=True)[-LAST_LINES:])

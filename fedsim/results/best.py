@@ -1,0 +1,143 @@
+"""The best points of a run: what every agent would choose, in the user's own units.
+
+An agent would choose the point with its best observed value; it never sees noiseless values. What
+it evaluated before round 0, while the method prepared itself, is not a query and does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.protocol import AgentId
+from fedsim.record.entries import Recorded, StepEntry
+from fedsim.record.manifest import Facts
+from fedsim.results.reading import read_run
+from fedsim.results.seeds import SeedRun
+from fedsim.space import Space
+
+
+@dataclass(frozen=True)
+class BestPoint:
+    """One agent's best point.
+
+    Attributes:
+        variant: the variant's label.
+        seed: the seed.
+        agent: the agent.
+        round: the round in which it was evaluated; 0 is the initial design.
+        point: the parameters' values by name, as the objective got them.
+        observed: the observed value, noise included, in the scenario's sign.
+        noiseless: the value without noise, or None if the objective does not return it.
+        inference_regret: its distance from the agent's optimum, or None if that is not known.
+        direction: ``maximize`` or ``minimize``.
+    """
+
+    variant: str
+    seed: int
+    agent: AgentId
+    round: int
+    point: Mapping[str, Any]
+    observed: float
+    noiseless: float | None
+    inference_regret: float | None
+    direction: Literal["maximize", "minimize"]
+
+    @property
+    def order(self) -> float:
+        """What to sort by: the smallest is the best."""
+        return -self.observed if self.direction == "maximize" else self.observed
+
+
+@dataclass
+class _Incumbents:
+    """Every agent's best evaluation so far; the first of equal ones."""
+
+    sign: float
+    best: dict[AgentId, tuple[int, Recorded]] = field(default_factory=dict)
+
+    def add(self, step: StepEntry) -> None:
+        if step.t < 0:
+            return
+        for one in step.observations:
+            known = self.best.get(one.agent)
+            if known is None or self.sign * one.y > self.sign * known[1].y:
+                self.best[one.agent] = (step.t, one)
+
+
+def best_of_seed(run: SeedRun) -> list[BestPoint]:
+    """Return the best point of every agent that has a value, in agent order.
+
+    Args:
+        run: the seed; it may be unfinished.
+
+    Raises:
+        RunFolderError: if the journal is missing or damaged, or the parameters are not known.
+    """
+    facts = run.facts()
+    space = facts.space()
+    if space is None:
+        raise RunFolderError(
+            f"{run.folder.path}: an earlier version of fedsim ran this and did not record its "
+            "parameters; its points are in observations.parquet"
+        )
+    found = _Incumbents(facts.sign)
+    read_run(run.folder, facts, found.add)
+    return [
+        _best_point(run.variant, facts, space, t, one) for _, (t, one) in sorted(found.best.items())
+    ]
+
+
+def _best_point(variant: str, facts: Facts, space: Space, t: int, one: Recorded) -> BestPoint:
+    regret = None
+    if facts.optima is not None and one.noiseless is not None:
+        regret = facts.sign * (facts.optima[one.agent] - one.noiseless)
+    return BestPoint(
+        variant=variant,
+        seed=facts.seed,
+        agent=one.agent,
+        round=t,
+        point=space.to_point(np.array(one.u)),
+        observed=one.y,
+        noiseless=one.noiseless,
+        inference_regret=regret,
+        direction=facts.direction,
+    )
+
+
+def best_of(points: Iterable[BestPoint]) -> BestPoint:
+    """Return the best of some points; the first of equal ones.
+
+    Raises:
+        ConfigError: if there are none, or some are of a scenario that maximises and some of one
+            that minimises.
+    """
+    chosen = list(points)
+    if not chosen:
+        raise ConfigError("best: no such agent, variant or seed has a value")
+    if len({one.direction for one in chosen}) > 1:
+        raise ConfigError(
+            "best: some variants maximise and others minimise, so there is no best of all; choose "
+            "a variant"
+        )
+    return min(chosen, key=lambda one: one.order)
+
+
+def matching(
+    points: Sequence[BestPoint],
+    agent: AgentId | None = None,
+    variant: str | None = None,
+    seed: int | None = None,
+) -> list[BestPoint]:
+    """Return the points of an agent, a variant and a seed; None stands for all of them."""
+    return [
+        one
+        for one in points
+        if agent in (None, one.agent)
+        and variant in (None, one.variant)
+        and seed in (None, one.seed)
+    ]

@@ -1,0 +1,128 @@
+"""One pass over a journal: the scores after every round, and what was released.
+
+Entries are handed on as they are read, so that a long journal is never in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
+from fedsim.record.journal import JournalReader
+from fedsim.record.manifest import Facts
+from fedsim.record.position import check_agents
+from fedsim.record.runfolder import RunFolder
+from fedsim.record.tally import Scores, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """What is known after a round.
+
+    Attributes:
+        round: the round.
+        scores: how good the agents' points are.
+        evaluations: how many succeeded so far, by all agents, before round 0 too.
+        mean_regret: mean regret of the round's evaluations; NaN if there are none or it is unknown.
+        mean_cumulative_regret: sum over rounds of the mean regret of their queries. The initial
+            design, which an agent that was absent at first makes later, is no query.
+    """
+
+    round: int
+    scores: Scores
+    evaluations: int
+    mean_regret: float
+    mean_cumulative_regret: float
+
+
+@dataclass
+class Reading:
+    """What a journal says about a run.
+
+    Attributes:
+        facts: what was known before it started.
+        tally: counts over all entries.
+        rows: one for each round from 0 on.
+        releases: all releases, in order.
+        sha256: the hash of the journal's lines.
+        torn: whether the journal ends with an incomplete line.
+    """
+
+    facts: Facts
+    tally: Tally = field(init=False)
+    rows: list[RoundRow] = field(default_factory=list)
+    releases: list[ReleaseEntry] = field(default_factory=list)
+    sha256: str = ""
+    torn: bool = False
+
+    def __post_init__(self) -> None:
+        self.tally = self.facts.tally()
+        self._members = frozenset(range(self.facts.agents))
+        self._cumulative = 0.0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._regrets, self._evaluated = 0.0, 0
+        self._query_regrets, self._queries = 0.0, 0
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry.
+
+        Raises:
+            RunFolderError: if it names an agent that the run does not have.
+        """
+        self.close(entry.t - 1)
+        if isinstance(entry, StepEntry):
+            check_agents(entry.participants, self._members, entry.t)
+            self.tally.add(entry)
+            if entry.t >= 0:
+                self._add_regrets(entry)
+        elif isinstance(entry, ReleaseEntry):
+            self.releases.append(entry)
+
+    def _add_regrets(self, entry: StepEntry) -> None:
+        optima, sign = self.facts.optima, self.facts.sign
+        if optima is None:
+            return
+        for one in entry.observations:
+            if one.noiseless is not None:
+                regret = sign * (optima[one.agent] - one.noiseless)
+                self._regrets += regret
+                self._evaluated += 1
+                if one.step > 0:
+                    self._query_regrets += regret
+                    self._queries += 1
+
+    def close(self, last: int) -> None:
+        """Finish the rounds up to ``last``: no entry of theirs follows."""
+        while len(self.rows) <= last:
+            self._cumulative += self._query_regrets / self._queries if self._queries else 0.0
+            mean = self._regrets / self._evaluated if self._evaluated else math.nan
+            scores, made = self.tally.scores(), self.tally.evaluations
+            self.rows.append(RoundRow(len(self.rows), scores, made, mean, self._cumulative))
+            self._clear()
+
+
+def read_run(
+    folder: RunFolder, facts: Facts, observe: Callable[[StepEntry], None] = lambda entry: None
+) -> Reading:
+    """Read a seed's journal; its rounds end with the last one that has a step.
+
+    Args:
+        folder: the seed's folder.
+        facts: what is known about it.
+        observe: called with every step, in order.
+
+    Raises:
+        RunFolderError: if the journal is missing or damaged.
+    """
+    reading, journal = Reading(facts), JournalReader(folder.journal)
+    for entry in journal.read():
+        reading.add(entry)
+        if isinstance(entry, StepEntry):
+            observe(entry)
+    reading.close(reading.tally.round)
+    reading.sha256, reading.torn = journal.sha256, journal.torn
+    return reading

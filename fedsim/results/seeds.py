@@ -1,0 +1,145 @@
+"""One seed of a run: its state, its tables, its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedsim.errors import RunFolderError
+from fedsim.record.manifest import Facts
+from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
+from fedsim.results.reading import read_run
+
+if TYPE_CHECKING:  # takes long to import, and only tables need it
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class SeedRun:
+    """One finished or unfinished seed of one variant.
+
+    Attributes:
+        variant: the variant's label; the method's name if the run has only one.
+        folder: its folder.
+    """
+
+    variant: str
+    folder: RunFolder
+
+    @property
+    def name(self) -> str:
+        """What it is called in sentences."""
+        return f"{self.variant}, seed {self.seed}"
+
+    @property
+    def seed(self) -> int:
+        """The seed, from the folder's name."""
+        return int(self.folder.path.name.removeprefix("seed-"))
+
+    @property
+    def status(self) -> str:
+        """What was recorded last: as ``state``, but ``running`` also if it was killed."""
+        return str(self.folder.manifest().get("status", "not started"))
+
+    @property
+    def state(self) -> str:
+        """The status now, since a kill leaves no trace in the record.
+
+        ``done``, ``failed``, ``interrupted`` or ``not started``; ``running`` if a process works on
+        it; ``waiting``, if one works on another seed of its run; ``stopped``, if it was killed.
+        """
+        status = self.status
+        if status == "done":
+            return status
+        held = is_locked(self.folder.path)
+        if held is None:  # the file system has no locks: the record is all there is
+            return status
+        if held:
+            return "running"
+        if is_locked(run_folder_of(self.folder.path)):
+            return "waiting"
+        return "stopped" if status == "running" else status
+
+    @property
+    def observations(self) -> pd.DataFrame:
+        """One row per evaluation so far; errors as in :meth:`table`."""
+        return self.table("observations")
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """One row per round so far; errors as in :meth:`table`."""
+        return self.table("rounds")
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return ``observations`` or ``rounds`` so far.
+
+        Raises:
+            RunFolderError: if there is nothing yet, or a file is damaged.
+        """
+        from fedsim.results.tables import made_table, stored_table
+
+        if self.status == "done":
+            stored = stored_table(self.folder, name)
+            if stored is not None:
+                return stored
+        return made_table(self.folder, self.facts(), name)
+
+    def facts(self) -> Facts:
+        """Return what is known about the seed, once it has started.
+
+        Raises:
+            RunFolderError: if it has not, or its manifest is damaged.
+        """
+        manifest = self.folder.manifest()
+        if "agents" not in manifest:
+            if self.status == "done" or self.folder.journal.exists():
+                raise RunFolderError(
+                    f"{self.folder.path / 'manifest.json'}: damaged: agents is missing"
+                )
+            why = f": {manifest['reason']}" if manifest.get("reason") else ""
+            raise RunFolderError(
+                f"{self.folder.path}: nothing is recorded yet (status: {self.state}{why}); "
+                "`fedsim resume` starts it"
+            )
+        return Facts.of(self.folder)
+
+    def so_far(self) -> str | None:
+        """Return how far an unfinished seed is, as a sentence; None if it is done.
+
+        Raises:
+            RunFolderError: as in :meth:`facts`, or if its journal is damaged.
+        """
+        state = self.state
+        if state == "done":
+            return None
+        facts = self.facts()
+        last = read_run(self.folder, facts).tally.round
+        reason = (
+            self.folder.manifest().get("reason") if state in ("failed", "interrupted") else None
+        )
+        words = f"{self.name}: {state}, {max(0, last)} of {facts.rounds} rounds"
+        return f"{words}: {reason}" if reason else words
+
+    def summary(self) -> dict[str, Any]:
+        """Return its identity and status, and if it is done, its outcome: ``fedsim run --json``.
+
+        Raises:
+            RunFolderError: if its manifest is damaged, and its journal cannot replace it.
+        """
+        from fedsim.results.outcome import is_outcome
+
+        manifest, status = self.folder.manifest(), self.status
+        found: dict[str, Any] = {
+            "variant": self.variant,
+            "seed": self.seed,
+            "folder": str(self.folder.path),
+            "status": status,
+        }
+        if status != "done":
+            return found
+        outcome: dict[str, Any] = manifest.get("outcome", {})
+        if not is_outcome(outcome):  # damaged, or of an earlier version
+            from fedsim.results.tables import outcome_of
+
+            outcome = outcome_of(self.folder, self.facts())
+        return {**found, **outcome}

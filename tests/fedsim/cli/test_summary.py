@@ -1,0 +1,149 @@
+"""How a finished run is shown: the closing table and the privacy losses."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+
+from fedsim.cli.summary import closing_table, privacy_lines
+
+SUMMARY: dict[str, Any] = {
+    "variant": "dp-fts-de",
+    "seed": 0,
+    "status": "done",
+    "metric": "best_observed",
+    "best_observed": 0.91,
+    "mean_best_observed": 0.84,
+    "evaluations": 100,
+    "evaluations_per_second": 5.0,
+    "epsilon": {"pld": 3.5, "delta_1e-5": {"pld": 11.25}},
+    "objective_seconds": 1.0,
+    "other_seconds": 2.0,
+}
+
+
+def table(*summaries: dict[str, Any], width: int = 80) -> str:
+    console = Console(width=width, file=StringIO())
+    with console.capture() as capture:
+        console.print(closing_table(summaries))
+    return capture.get()
+
+
+class TestClosingTable:
+    def test_speed_is_the_mean_over_seeds(self) -> None:
+        text = table(
+            SUMMARY,
+            SUMMARY | {"seed": 1, "mean_best_observed": 0.8, "evaluations_per_second": 10.0},
+        )
+        assert "eval/s" in text
+        row = next(line for line in text.splitlines() if "dp-fts-de" in line)
+        assert row.split()[-2:] == ["7.5", "6"]
+        assert "failed" not in text
+
+    def test_failures_have_a_column_and_a_line(self) -> None:
+        first = "the objective raised ValueError (agent 3, round 1): [bad] luck"
+        failing = {"seed": 1, "evaluations_failed": 2, "first_failure": first}
+        text = table(SUMMARY, SUMMARY | failing)
+        assert "failed" in text.splitlines()[1] + text.splitlines()[2]
+        sentence = "dp-fts-de, seed 1: 2 evaluations failed and were skipped; the first: "
+        assert sentence + first in " ".join(text.split())
+        assert "…" not in text
+
+    def test_a_run_in_which_nothing_was_observed(self) -> None:
+        nothing = {
+            "best_observed": None,
+            "mean_best_observed": None,
+            "evaluations_per_second": None,
+        }
+        assert table(SUMMARY | nothing).splitlines()[-1].split()[-1] == "3"
+
+    def test_a_run_of_an_earlier_version(self) -> None:
+        earlier = {k: v for k, v in SUMMARY.items() if k != "evaluations_per_second"}
+        assert "0.84" in table(earlier)
+
+    def test_small_numbers_have_digits(self) -> None:
+        regret = {"metric": "simple_regret", "mean_simple_regret": 1.23e-6}
+        text = table(SUMMARY | regret | {"mean_inference_regret": 4.56e-6})
+        assert "1.23e-6" in text
+        assert "4.56e-6" in text
+        assert " ".join(line.strip() for line in text.splitlines()[1:4]).count("regret") == 2
+
+    def test_every_score_says_what_it_is(self) -> None:
+        text = " ".join(table(SUMMARY | {"mean_best_noiseless": 0.77}, width=120).split())
+        for name in ("mean best observed", "best observed", "mean best noiseless"):
+            assert name in text
+
+    def test_errors_have_two_digits(self) -> None:
+        text = table(SUMMARY, SUMMARY | {"seed": 1, "mean_best_observed": 0.8})
+        assert "0.820 ±0.020" in " ".join(text.split())
+
+    def test_deltas_are_told_where_they_differ(self) -> None:
+        one = SUMMARY | {"epsilon": epsilon(0.02, 0.0123)}
+        other = SUMMARY | {"variant": "b", "epsilon": epsilon(2.63, 0.004)}
+        assert "δ" in table(one, other)
+        assert "0.012" in table(one, other)
+        assert "δ" not in table(one, one | {"variant": "b"})
+
+    def test_the_largest_loss_of_the_seeds_is_shown(self) -> None:
+        one = SUMMARY | {"epsilon": epsilon(1.5, 0.01)}
+        text = table(one, one | {"seed": 1, "epsilon": epsilon(3.25, 0.01)})
+        assert "3.25" in text
+        assert "1.5 " not in text
+
+
+def epsilon(pld: float, delta: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "pld": pld,
+        "moments": 2 * pld,
+        "delta": delta,
+        "delta_1e-5": {"pld": 4 * pld},
+        "releases": 4,
+        "neighbouring_relation": "zero-out",
+        "sampling": "Poisson",
+    } | changes
+
+
+def seed(variant: str, number: int, loss: dict[str, Any]) -> dict[str, Any]:
+    return SUMMARY | {"variant": variant, "seed": number, "epsilon": loss}
+
+
+class TestPrivacyLines:
+    def test_one_line_for_a_run_with_one_guarantee(self) -> None:
+        (line,) = privacy_lines([seed("a", k, epsilon(0.0199, 0.06)) for k in range(3)])
+        assert line == (
+            "privacy: ε = 0.0199 at δ = 0.06 (accountant pld; the paper's moments accountant says "
+            "0.0398) for 4 releases; neighbours: zero-out of one agent; sampling: Poisson."
+        )
+
+    def test_each_guarantee_names_its_variants(self) -> None:
+        low, high = epsilon(0.02, 0.06), epsilon(2.63, 0.06)
+        own = [seed("z = 8", 0, low), seed("z = 0.5", 0, high), seed("[b]", 0, low)]
+        first, second = privacy_lines([seed("alone", 0, {}), *own])
+        assert first.startswith("privacy of z = 8, [b]: ε = 0.02 at")
+        assert second.startswith("privacy of z = 0.5: ε = 2.63 at")
+
+    def test_what_makes_a_guarantee_another(self) -> None:
+        base = epsilon(2.0, 0.06)
+        for change in ({"delta": 0.05}, {"sampling": "fixed size"}, {"releases": 3}):
+            pair = [seed("a", 0, base), seed("b", 0, {**base, **change})]
+            assert len(privacy_lines(pair)) == 2
+
+    def test_a_variant_whose_seeds_differ_names_them(self) -> None:
+        own = [seed("a", k, epsilon(1.0 + (k == 2), 0.06)) for k in range(3)]
+        lines = privacy_lines(own)
+        assert [line.partition(":")[0] for line in lines] == [
+            "privacy of a (seed 0, 1)",
+            "privacy of a (seed 2)",
+        ]
+
+    def test_what_no_accountant_knows(self) -> None:
+        (line,) = privacy_lines([seed("a", 0, {"releases": 3, "not_accounted": "later"})])
+        assert line == (
+            "privacy: 3 releases, of a kind that no accountant supports (later): ε is unknown."
+        )
+        assert "later" not in table(seed("a", 0, {"releases": 3, "not_accounted": "later"}))
+
+    def test_nothing_is_said_of_runs_without_releases(self) -> None:
+        assert privacy_lines([seed("a", 0, {}), {"variant": "b", "seed": 0, "status": "x"}]) == []

@@ -1,0 +1,84 @@
+"""What this process prints goes to its log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedsim.record.capture import captured, copied
+from fedsim.record.logs import Log, read_log
+
+
+def turns(path: Path) -> list[tuple[str, str]]:
+    return [(one.whose, one.text) for one in read_log(path)]
+
+
+def test_all_that_the_process_prints_is_captured(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    print("before")
+    with captured(Log(tmp_path / "a.log", "server")) as log:
+        log.turn("agent 0")
+        print("printed", end="")
+        log.turn("agent 1")
+        print("an error", file=sys.stderr)
+        logging.StreamHandler().emit(logging.LogRecord("", 30, "", 0, "logged", None, None))
+        os.write(1, b"as C code would\n")
+        thread = threading.Thread(target=print, args=("in a thread",))
+        thread.start()
+        thread.join()
+    print("after")
+    assert turns(tmp_path / "a.log") == [
+        ("agent 0", "printed\n"),
+        ("agent 1", "an error\nlogged\nas C code would\nin a thread\n"),
+    ]
+    assert capfd.readouterr() == ("before\nafter\n", "")
+
+
+@pytest.mark.heavy
+def test_what_other_processes_print_is_captured(tmp_path: Path) -> None:
+    with captured(Log(tmp_path / "a.log", "server")) as log:
+        log.turn("agent 0")
+        subprocess.run([sys.executable, "-c", "print('hello')"], check=True)
+    assert turns(tmp_path / "a.log") == [("agent 0", "hello\n")]
+
+
+def test_streams_come_back_after_an_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        with captured(Log(tmp_path / "a.log", "server")):
+            print("gone")
+            raise ValueError("mine")
+
+    before = sys.stdout, sys.stderr
+    with pytest.raises(ValueError, match="mine"):
+        fail()
+    assert (sys.stdout, sys.stderr) == before
+    os.write(1, b"here\n")
+    assert capfd.readouterr().out == "here\n"
+    assert turns(tmp_path / "a.log") == [("server", "gone\n")]
+
+
+def test_a_threads_prints_are_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with copied(Log(tmp_path / "a.log", "server")) as log:
+        kept = sys.stdout
+        log.turn("agent 0")
+        print("mine")
+        thread = threading.Thread(target=print, args=("another's",))
+        thread.start()
+        thread.join()
+        assert sys.stdout.isatty() is False
+    print("after")
+    # Whoever still holds the stream does not write into a file that was opened since.
+    with (tmp_path / "other").open("w"):
+        kept.write("late\n")
+    assert (tmp_path / "other").read_text() == ""
+    assert capsys.readouterr().out == "mine\nanother's\nafter\nlate\n"
+    assert turns(tmp_path / "a.log") == [("agent 0", "mine\n")]

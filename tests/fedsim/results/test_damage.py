@@ -1,0 +1,239 @@
+"""Run folders that are unfinished, damaged, of earlier times or copied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.cli.main import run_command
+from fedsim.errors import Interrupted, RunFolderError
+from fedsim.jobs import Job, Listener
+from fedsim.record.progress import Progress
+from fedsim.results.analysis import Run, load
+from tests.util.small import small
+
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished private run of two variants and two seeds."""
+    variants = {"a": {"method": {"initial_points": 3}}, "b": {}}
+    raw = small("dp-fts-de", rounds=ROUNDS, seeds=[0, 1], variants=variants)
+    return fedsim.run(raw, out=tmp_path_factory.mktemp("finished") / "run").folder
+
+
+@pytest.fixture
+def done(here: Path, finished: Path) -> Run:
+    """A copy of it."""
+    shutil.copytree(finished, "runs/small-1")
+    return load("runs/small-1")
+
+
+class Stopping(Listener):
+    """Stops a run after a round of one of its jobs."""
+
+    def __init__(self, label: str, seed: int, last: int) -> None:
+        self.last = (label, seed, last)
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        if (job.label, job.simulation.spec.seed, progress.round) == self.last:
+            raise KeyboardInterrupt
+
+
+def stop(last: int, **changes: Any) -> Run:
+    with pytest.raises(Interrupted):
+        fedsim.run(small(rounds=ROUNDS, seeds=[0, 1], **changes), listener=Stopping(*AT, last))
+    return load("runs/small-1")
+
+
+AT = ("random-search", 1)
+
+
+def test_what_an_interrupted_run_has_is_read(here: Path) -> None:
+    run = stop(2)
+    rounds, missing = run.read("rounds")
+    assert rounds.groupby("seed")["round"].max().to_dict() == {0: ROUNDS, 1: 2}
+    assert missing == [
+        f"random-search, seed 1: interrupted, 2 of {ROUNDS} rounds: stopped by Ctrl-C"
+    ]
+    with pytest.warns(UserWarning, match=r"small-1 is incomplete: random-search, seed 1"):
+        observed = run.observations
+    assert len(observed) == 3 * (2 + ROUNDS) + 3 * (2 + 2)
+    whole = fedsim.resume("runs/small-1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pd.testing.assert_frame_equal(whole.rounds.iloc[: len(rounds)], rounds)
+        pd.testing.assert_frame_equal(whole.observations.iloc[: len(observed)], observed)
+
+
+def test_seeds_without_anything_are_left_out(here: Path) -> None:
+    run = stop(2, variants={"random-search": {}, "late": {}})
+    rounds, missing = run.read("rounds")
+    assert set(rounds["variant"]) == {"random-search"}
+    assert [one.partition(":")[0] for one in missing[1:]] == [
+        f"late, seed {seed} is left out" for seed in (0, 1)
+    ]
+    with pytest.raises(RunFolderError, match=r"nothing is recorded.*not started.*fedsim resume"):
+        _ = load("runs/small-1/late").rounds
+
+
+@pytest.mark.parametrize("name", ["rounds", "observations"])
+@pytest.mark.parametrize("damage", [b"garbage", b"PAR1PAR1", None])
+def test_tables_that_are_gone_are_made_again(done: Run, name: str, damage: bytes | None) -> None:
+    whole = done.read(name)[0]
+    path = done.runs[1].folder.path / f"{name}.parquet"
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage)
+    again, missing = done.read(name)
+    assert missing == []
+    pd.testing.assert_frame_equal(again, whole)
+
+
+def test_tables_of_earlier_versions_are_made_again(done: Run) -> None:
+    whole = done.rounds
+    path = done.runs[0].folder.path / "rounds.parquet"
+    names = {"mean_best_observed": "mean_best", "best_observed": "best"}
+    pd.read_parquet(path).rename(columns=names).to_parquet(path)
+    pd.testing.assert_frame_equal(done.rounds, whole)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        None,
+        "text",
+        {"mean_simple_regret": "0.5"},
+        {"epsilon": {"pld": 1.0}},
+        {"epsilon": [1]},
+        {"agents": 2.5},
+        {"metric": "simple regret"},
+    ],
+)
+def test_outcomes_that_are_wrong_are_made_again(done: Run, change: Any) -> None:
+    one = done.runs[2]
+    whole = one.summary()
+    outcome = one.folder.manifest()["outcome"]
+    damaged = {**outcome, **change} if isinstance(change, dict) else change
+    one.folder.update_manifest(outcome=damaged)
+    again = one.summary()
+    assert again == whole
+
+
+def test_neither_table_nor_journal(done: Run) -> None:
+    folder = done.runs[0].folder
+    (folder.path / "rounds.parquet").unlink()
+    folder.journal.unlink()
+    rounds, missing = done.read("rounds")
+    assert len(rounds) == 3 * (ROUNDS + 1)
+    assert "a, seed 0 is left out" in missing[0]
+    assert "journal.jsonl: not found" in missing[0]
+    assert "resume" not in missing[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"agents": "three"}, "agents: Input should be a valid integer"),
+        ({"direction": 7}, "direction: Input should be 'maximize' or 'minimize', got 7"),
+        ({"optima": [1.0, None]}, "optima.1"),
+        ({"parameters": [{"kind": "Parameter", "nome": "x"}]}, "parameters in manifest.json"),
+        ({"parameters": [{"kind": "Later"}]}, "'Later'"),
+    ],
+)
+def test_manifests_with_wrong_types(done: Run, change: dict[str, Any], words: str) -> None:
+    one = done.runs[0]
+    one.folder.update_manifest(**change)
+    for name in ("rounds", "observations"):
+        (one.folder.path / f"{name}.parquet").unlink()
+    with pytest.raises(RunFolderError, match=words):
+        one.table("observations")
+    assert any(words in sentence for sentence in done.read("observations")[1])
+
+
+def replace_manifest(text: str) -> Callable[[Path], None]:
+    def damage(seed: Path) -> None:
+        (seed / "manifest.json").write_text(text)
+
+    return damage
+
+
+def garbage_in_the_journal(seed: Path) -> None:
+    manifest = (seed / "manifest.json").read_text()
+    (seed / "manifest.json").write_text(manifest.replace('"done"', '"running"'))
+    (seed / "journal.jsonl").write_text("garbage\n")
+
+
+def no_configuration(seed: Path) -> None:
+    (seed / "manifest.json").write_text('{"status": "running"}')
+    (seed / "journal.jsonl").unlink()
+    (seed / "config.yaml").write_text("- 1\n")
+
+
+DAMAGES = {
+    "manifest is a list": replace_manifest("[]"),
+    "manifest is no JSON": replace_manifest("{"),
+    "manifest has wrong types": replace_manifest('{"status": "running", "agents": "x"}'),
+    "journal is garbage": garbage_in_the_journal,
+    "config is a list": no_configuration,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_show_says_which_seed_is_damaged(
+    done: Run, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DAMAGES[damage](done.runs[0].folder.path)
+    capsys.readouterr()
+    assert run_command(["show", str(done.folder)]) == 0
+    out = capsys.readouterr().out
+    assert "a, seed 0: damaged: " in out
+    assert "1 of 2" in out
+    assert run_command(["show", str(done.folder), "--json"]) == 0
+    first, second, *_ = json.loads(capsys.readouterr().out)["runs"]
+    assert (first["status"], second["status"]) == ("damaged", "done")
+    assert first["reason"]
+
+
+def test_a_run_that_is_damaged_as_a_whole(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for one in done.runs:
+        DAMAGES["manifest is no JSON"](one.folder.path)
+    assert run_command(["show", str(done.folder)]) == 2
+    assert "error: " in capsys.readouterr().err
+
+
+def test_copies_of_seeds_are_not_seeds(done: Run) -> None:
+    seed = done.runs[0].folder.path
+    shutil.copytree(seed, seed.parent / "seed-0.bak")
+    shutil.copytree(seed, seed.parent / "seed-0 copy")
+    assert len(load(done.folder).runs) == 4
+    shutil.copytree(seed.parent, seed.parent.parent / "a.bak")
+    with pytest.raises(RunFolderError, match=r"is a, seed 0, as is .*move the copy out"):
+        load(done.folder)
+
+
+def test_a_folder_around_runs_names_one(
+    done: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (".", "runs"):
+        with pytest.raises(RunFolderError, match=r"not a run folder, but it holds.*small-1"):
+            load(place)
+    with pytest.raises(RunFolderError, match="there is no such folder"):
+        load("nowhere")
+    assert run_command(["show", "."]) == 2
+    assert "error: .: not a run folder" in " ".join(capsys.readouterr().err.split())
+    monkeypatch.chdir(done.runs[0].folder.path)
+    (one,) = load(".").runs
+    assert (one.name, one.state) == ("a, seed 0", "done")
+    monkeypatch.chdir("..")
+    assert [one.name for one in load(".").runs] == ["a, seed 0", "a, seed 1"]
