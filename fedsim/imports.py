@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import itertools
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TypeGuard, TypeVar
 
-from fedsim.errors import ConfigError, FedsimError, RunError, UserCodeError, nearest
+from fedsim.errors import ConfigError, FedsimError, ProtocolError, RunError, UserCodeError, nearest
 from fedsim.usercode import UserCode
 from fedsim.userimports import activate, importing
 
@@ -33,6 +34,8 @@ _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen 
 def user_code(doing: str) -> Iterator[None]:
     """Turn any error of the block into a :class:`UserCodeError`; fedsim's own errors pass through.
 
+    Except for a :class:`ProtocolError`: it is the user's code that has broken a rule.
+
     ``SystemExit`` in the user's code is an error, too: it must not end fedsim silently.
 
     Args:
@@ -40,6 +43,8 @@ def user_code(doing: str) -> Iterator[None]:
     """
     try:
         yield
+    except ProtocolError as error:
+        raise UserCodeError(f"{doing}: {error}", _users_frames(error)) from None
     except FedsimError:
         raise
     except (Exception, SystemExit) as error:
@@ -72,6 +77,16 @@ def shortened(text: str, most: int) -> str:
         return text
     left_out = f" [... {len(text) - most:,} characters left out ...] "
     return text[: most // 2] + left_out + text[len(text) - most // 2 :]
+
+
+def _users_frames(error: BaseException) -> str:
+    """Return where the user's code called ours, without our frames; empty if it did not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = (*_NOT_THE_USERS, contextlib.__file__)
+    own = [f for f in frames if not f.filename.startswith(ours)]
+    return "".join(
+        ["Your code, most recent call last:\n", *traceback.format_list(own)] if own else ()
+    )
 
 
 def user_stack(frame: FrameType) -> str:

@@ -1,6 +1,6 @@
 """The composition root: from a configuration to a finished run folder.
 
-In ``fedsim``, only :mod:`fedsim.preflight` and :mod:`fedsim.execution` import the engine
+In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import the engine
 (``fedsim.actors``), and only for runs on Ray.
 """
 
@@ -15,8 +15,9 @@ from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
 from fedsim.execution import execute
 from fedsim.files import read_yaml, slugify, user_path
-from fedsim.jobs import Job, Listener
-from fedsim.preflight import Checks, check, choose_backend
+from fedsim.jobs import Job, Listener, is_done
+from fedsim.placement import place
+from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.origin import Origin, keep_code
@@ -35,6 +36,7 @@ def run(
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
     out: str | Path | None = None,
+    jobs: int | str = "auto",
     listener: Listener | None = None,
 ) -> Run:
     """Run a simulation and return the finished run.
@@ -44,6 +46,8 @@ def run(
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
         out: the run folder, which must not exist; by default ``runs/NAME-NUMBER``.
+        jobs: how many seeds and variants run at a time, each in a process of its own; 1: all in
+            this process, one after another; ``auto``: one per CPU, where that saves time.
         listener: follows the run.
 
     Raises:
@@ -51,7 +55,7 @@ def run(
     """
     refuse_while_importing()
     with imports_kept():
-        return _run(config, overrides, data_dir, out, listener or Listener())
+        return _run(config, overrides, data_dir, out, jobs, listener or Listener())
 
 
 def _run(
@@ -59,28 +63,30 @@ def _run(
     overrides: Sequence[str],
     data_dir: str | Path | None,
     out: str | Path | None,
+    jobs: int | str,
     listener: Listener,
 ) -> Run:
     from fedsim.results.analysis import load
 
     experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
-    checks = check(experiment)
-    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
-    backend, plan = choose_backend(experiment, checks, jobs)
+    checks, placement = place(experiment, experiment.jobs, jobs)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
-        execute(folder, made, backend, plan, experiment.config, checks, listener)
+        execute(folder, made, placement, experiment.config, checks, listener)
     return load(folder)
 
 
-def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
+def resume(
+    folder: str | Path, *, jobs: int | str = "auto", listener: Listener | None = None
+) -> Run:
     """Resume an unfinished run from its last recorded evaluation.
 
     Args:
         folder: the run folder.
+        jobs: as in :func:`run`.
         listener: follows the run.
 
     Raises:
@@ -89,25 +95,24 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     """
     refuse_while_importing()
     with imports_kept():
-        return _resume(user_path(folder), listener or Listener())
+        return _resume(user_path(folder), jobs, listener or Listener())
 
 
-def _resume(folder: Path, listener: Listener) -> Run:
+def _resume(folder: Path, jobs: int | str, listener: Listener) -> Run:
     from fedsim.results.analysis import load
 
     origin = Origin.read(folder)
     experiment = _experiment_of(folder, origin)
     with locked(folder, wait_seconds=1.0):
-        unfinished = sum(not _is_done(one) for _, _, one in _folders(experiment, folder))
-        if not unfinished:
+        left = sum(not is_done(one) for _, _, one in _folders(experiment, folder))
+        if not left:
             return load(folder)
-        checks = check(experiment)
-        backend, plan = choose_backend(experiment, checks, unfinished)
-        jobs = [job for job in make_jobs(experiment, folder, checks) if not _is_done(job.folder)]
-        for job in jobs:
+        checks, placement = place(experiment, left, jobs)
+        made = [job for job in make_jobs(experiment, folder, checks) if not is_done(job.folder)]
+        for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        _note_new_code(folder, origin, experiment, jobs)
-        execute(folder, jobs, backend, plan, experiment.config, checks, listener)
+        _note_new_code(folder, origin, experiment, made)
+        execute(folder, made, placement, experiment.config, checks, listener)
     return load(folder)
 
 
@@ -165,10 +170,6 @@ def _folders(experiment: Experiment, folder: Path) -> Iterator[tuple[str, int, R
         base = folder / slugify(label) if several else folder
         for seed in variant.seeds:
             yield label, seed, RunFolder((base / f"seed-{seed}").absolute())
-
-
-def _is_done(folder: RunFolder) -> bool:
-    return folder.manifest().get("status") == "done"
 
 
 def _budget(privacy: PrivacyConfig, delta: float) -> Budget | None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError, nearest, require
-from fedsim.privacy.accountants import (
-    NEIGHBOURING_RELATION,
-    SAMPLING,
-    STRICT_DELTA,
-    AccountantName,
-    PrivacyLoss,
-    default_delta,
-    make_accountant,
-)
-from fedsim.privacy.calibration import Calibration, calibrate, constant_loss
+
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from rich.table import Table
+
+    from fedsim.privacy.accountants import AccountantName, PrivacyLoss
+    from fedsim.privacy.calibration import Calibration
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
@@ -45,6 +40,9 @@ def subsampled_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
+    from fedsim.privacy.accountants import STRICT_DELTA, make_accountant
+    from fedsim.privacy.calibration import constant_loss
+
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
 
@@ -79,6 +77,9 @@ def calibrate_command(
 
     Leave out exactly one of the three.
     """
+    from fedsim.privacy.accountants import make_accountant
+    from fedsim.privacy.calibration import calibrate
+
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
     require(0 < epsilon < math.inf, "--epsilon", "a finite number above 0", epsilon)
@@ -113,6 +114,8 @@ def _losses_record(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> dict[str, Any]:
+    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
+
     return {
         "delta": delta,
         **{name: loss.epsilon for name, loss in losses.items()},
@@ -127,6 +130,10 @@ def _losses_table(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> Table:
+    from rich.table import Table
+
+    from fedsim.privacy.accountants import STRICT_DELTA
+
     table = Table(title="Privacy loss epsilon (smaller is more private)")
     table.add_column("accountant")
     table.add_column(f"delta {delta:.4g}", justify="right")
@@ -152,6 +159,8 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
 
 
 def _meaning() -> str:
+    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
+
     return (
         f"Neighbouring relation: {NEIGHBOURING_RELATION}. Any broadcast is at most e^epsilon times "
         "as likely, up to probability delta, with one agent's messages as with zeros in their "
@@ -163,6 +172,8 @@ def _meaning() -> str:
 def _delta(agents: int, delta: float | None) -> float:
     require(agents >= 2, "--agents", "at least 2", agents)
     if delta is None:
+        from fedsim.privacy.accountants import default_delta
+
         return default_delta(agents)
     require(0 < delta < 1, "--delta", "a number above 0 and below 1", delta)
     return delta

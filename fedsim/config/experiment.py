@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.config.model import Config, RetryConfig, parse_config
-from fedsim.config.reading import apply_overrides, read_config, ready_names
+from fedsim.config.reading import apply_overrides, read_config
+from fedsim.config.ready import ready_names
 from fedsim.config.spec import RunSpec
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
@@ -31,6 +32,11 @@ class Experiment:
     variants: Mapping[str, Config]
     code: UserCode
     data_dir: str | None
+
+    @property
+    def jobs(self) -> int:
+        """The number of jobs: one per variant and seed."""
+        return sum(len(variant.seeds) for variant in self.variants.values())
 
     def spec(self, variant: Config, seed: int) -> RunSpec:
         """Return what a process needs to build one seed of a variant."""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fedsim.config.model import Config, parse_config, parse_seeds
-from fedsim.config.reading import apply_overrides, read_config, ready_names
+from fedsim.config.reading import apply_overrides, read_config
+from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError

@@ -88,6 +88,9 @@ def leave() -> Any:
     raise SystemExit(0)
 
 
+FOUR = 4.5 / 11  # the coordinate of 4 among the whole numbers from 0 to 10
+
+
 class TestHandle:
     @pytest.mark.parametrize(("direction", "sign"), [("maximize", 1.0), ("minimize", -1.0)])
     def test_agents_maximise_and_the_record_keeps_the_sign(
@@ -97,10 +100,10 @@ class TestHandle:
         (answer,) = group(Workload(3.0, direction), method).handle(step(), [Task(1, 4)])
         (record,) = answer.observations
         assert (record.agent, record.step, record.index, record.source) == (1, 4, 0, "own")
-        assert record.u == (0.4,)  # 0.44 is 4.4, and the parameter is an integer
+        assert record.u == (FOUR,)  # 0.44 is in its cell
         assert record.y == 3.0
         ((agent, observation),) = method.seen
-        assert (agent, observation.y, observation.u.tolist()) == (1, 3.0 * sign, [0.4])
+        assert (agent, observation.y, observation.u.tolist()) == (1, 3.0 * sign, [FOUR])
         assert answer.payload is None
 
     def test_the_noiseless_value_is_recorded_but_not_shown(self) -> None:
@@ -158,7 +161,7 @@ class TestEvaluator:
                 proposed.extend(new)
                 one, other = new
                 record = Recorded.made(one.agent, one.step, 0, one.proposals[0], Evaluation(7.0))
-                failed = Failed(other.agent, other.step, 0, (0.4,), "own", "refused")
+                failed = Failed(other.agent, other.step, 0, (FOUR,), "own", "refused")
                 return {
                     one.agent: Evaluated((record,), (), 1.5),
                     other.agent: Evaluated((), (failed,), 0.5),
@@ -168,7 +171,7 @@ class TestEvaluator:
         method: Any = Puppet()
         agents = AgentGroup(SPEC, scenario, method, Outside(), Activity())
         first, second = agents.handle(step(), [Task(0, 3), Task(1, 3)])
-        assert [p.proposals[0].u.tolist() for p in proposed] == [[0.4], [0.4]]
+        assert [p.proposals[0].u.tolist() for p in proposed] == [[FOUR], [FOUR]]
         assert scenario.calls == 0
         assert [o.y for _, o in method.seen] == [7.0]
         assert (first.observations[0].y, first.objective_cpu_seconds) == (7.0, 1.5)
@@ -285,9 +288,34 @@ class TestMistakes:
         with pytest.raises(RunError, match=r"'tested': agent 1 failed in round 1: expected propos"):
             agents.handle(step(), [Task(1, 0)])
 
-    def test_no_proposals(self) -> None:
-        with pytest.raises(RunError, match="expected at least one proposal, got none"):
-            group(Workload(), Puppet(())).handle(step(), [Task(0, 0)])
+    @pytest.mark.parametrize("u", [-1e-6, 1 + 1e-6, 7.0, -1e300])
+    def test_proposals_outside_the_cube(self, u: float) -> None:
+        agents = group(Workload(), Puppet((Proposal(np.array([u]), "own"),)))
+        words = (
+            r"'tested': agent 1 failed in round 1: propose\(\): expected coordinates from 0 to 1"
+        )
+        with pytest.raises(RunError, match=words):
+            agents.handle(step(), [Task(1, 0)])
+
+    @pytest.mark.parametrize(("u", "moved"), [(-1e-12, 0.0), (1 + 1e-12, 1.0)])
+    def test_rounding_is_no_mistake(self, u: float, moved: float) -> None:
+        agents = group(Workload(), Puppet((Proposal(np.array([u]), "own"),)))
+        (proposed,) = agents.propose(step(), [Task(1, 0)])
+        (snapped,) = Workload().space.snap(np.array([moved])).tolist()
+        assert proposed.proposals[0].u.tolist() == [snapped]
+
+    @pytest.mark.parametrize(
+        ("count", "at", "words"),
+        [
+            (0, 0, "expected at least one proposal, got none"),
+            (0, 2, "expected one proposal after the initial design, got none"),
+            (2, 2, "expected one proposal after the initial design, got 2"),
+        ],
+    )
+    def test_too_few_or_many_proposals(self, count: int, at: int, words: str) -> None:
+        some = (Proposal(np.array([0.5]), "own"),) * count
+        with pytest.raises(RunError, match=words):
+            group(Workload(), Puppet(some)).handle(step(), [Task(0, at)])
 
     @pytest.mark.parametrize("reply", [{"v": "text"}, {"v": {"a": 1}}, {"v": [1j]}, {"v": None}])
     def test_replies_that_are_no_numbers(self, reply: Any) -> None:
