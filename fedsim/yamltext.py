@@ -93,4 +93,4 @@ def parse_yaml(text: str) -> Any:
 
 def format_yaml(value: Mapping[str, Any]) -> str:
     """Return the YAML text of a mapping, its keys in order."""
-    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False)
