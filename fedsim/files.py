@@ -219,10 +219,8 @@ def current_folder() -> Path:
     """
     try:
         return Path.cwd()
-    except OSError as error:
-        raise ConfigError(
-            f"the current folder cannot be found ({error.strerror}); change to one that exists"
-        ) from None
+    except OSError:
+        raise ConfigError("the current folder was removed; change to another") from None
 
 
 def user_path(given: str | Path) -> Path:

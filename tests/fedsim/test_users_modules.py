@@ -210,5 +210,5 @@ def test_a_folder_that_is_gone_is_named(here: Path, monkeypatch: pytest.MonkeyPa
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(ConfigError, match="the current folder cannot be found"):
+    with pytest.raises(ConfigError, match="the current folder was removed"):
         fedsim.run(small())
