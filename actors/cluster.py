@@ -123,7 +123,7 @@ def _connection(
     finally:
         connection.end.set()
         if connected:
-            with _ctrl_c_ignored():
+            with _undisturbed():
                 connection.closed.wait(SHUTDOWN_SECONDS)
 
 
@@ -164,21 +164,23 @@ class _Connection(threading.Thread):
 
 
 def _words(error: Exception) -> str:
-    """Return the first line of an error's message: what follows is a list of guesses."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return an error's kind and the first line of its message: what follows are guesses."""
+    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C while Ray shuts down: its processes would be left."""
+def _undisturbed() -> Iterator[None]:
+    """Ignore what stops a process while Ray shuts down: its processes would be left."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import math
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -156,10 +157,9 @@ def environment() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
+def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    with suppress(OSError):  # there is none on macOS, and not in every container
+        for line in cpuinfo.read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

@@ -172,7 +172,9 @@ class TestPrivateCluster:
         init.ready.set()
         with pytest.raises(ResourceError) as raised, cluster(None, 3, 60.0):
             pass
-        assert str(raised.value) == "Ray cannot start on this machine: no shared memory"
+        assert (
+            str(raised.value) == "Ray cannot start on this machine: RuntimeError: no shared memory"
+        )
         assert raised.value.exit_code == 4
 
 
