@@ -13,11 +13,14 @@ from typing import Any
 from fedsim.config.model import Config
 from fedsim.errors import ConfigError
 
-FREE = ("backend", "agents_per_actor", "address", "deadlines", "resources", "on_error")
-"""Results do not depend on where and for how long something runs, nor on what would have happened
-if something had failed that did not."""
+SEEDS, BUDGET, ON_ERROR = "seeds", "privacy.budget", "on_error"
 
-SEEDS, BUDGET = "seeds", "privacy.budget"
+FREE = ("backend", "agents_per_actor", "address", "deadlines", "resources", ON_ERROR)
+"""Results do not depend on where something runs and how long that may take, nor on what would have
+happened if something had failed that did not."""
+
+Changes = Mapping[str, tuple[Any, Any]]
+"""By key: the old and the new value."""
 
 _FROM_THE_START = "what is recorded so far was made with it"
 _WHY = {
@@ -32,19 +35,21 @@ _WHY = {
 }
 
 
-def changes(before: Config, after: Config) -> dict[str, tuple[Any, Any]]:
-    """Return what changes, by key: the old and the new value.
+def changes(before: Config, after: Config) -> Changes:
+    """Return what changes.
 
-    The caller has still to check that no release was refused, if ``privacy.budget`` is among them.
+    If ``privacy.budget`` or ``on_error`` is among them, the caller has still to check that no
+    release was refused, and no evaluation skipped.
 
     Raises:
         ConfigError: if one of them may not change.
     """
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     found = {key: (old[key], new[key]) for key in old if old[key] != new[key]}
-    if "privacy" in found:
-        was, will = found.pop("privacy")
-        found |= {f"privacy.{key}": (was[key], will[key]) for key in was if was[key] != will[key]}
+    for section in found.keys() & {"privacy", "deadlines"}:
+        was, will = found.pop(section)
+        inside = {key for key in was if was[key] != will[key]}
+        found |= {f"{section}.{key}": (was[key], will[key]) for key in sorted(inside)}
     for key, (was, will) in found.items():
         _check(key, was, will)
     return found
@@ -52,7 +57,7 @@ def changes(before: Config, after: Config) -> dict[str, tuple[Any, Any]]:
 
 def _check(key: str, was: Any, will: Any) -> None:
     """Raise ConfigError if a key may not change like this."""
-    if key in FREE:
+    if key.partition(".")[0] in FREE:
         return
     if key == SEEDS:
         if lost := sorted(set(was) - set(will)):
@@ -77,7 +82,7 @@ def _check(key: str, was: Any, will: Any) -> None:
     )
 
 
-def as_records(found: Mapping[str, tuple[Any, Any]], at: str) -> list[dict[str, Any]]:
+def as_records(found: Changes, at: str) -> list[dict[str, Any]]:
     """Return changes as records for a manifest.
 
     Args:
