@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +22,8 @@ from fedsim.privacy.accountants import (
     default_delta,
     make_accountant,
 )
-from fedsim.privacy.calibration import Calibration, calibrate, constant_loss
+from fedsim.privacy.calibration import Calibration, Trial, Unknown, calibrate, constant_loss
+from fedsim.results.digits import significant
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
@@ -28,6 +31,11 @@ _WORDS: dict[AccountantName, str] = {
     "rdp": "Renyi (rdp), tighter",
     "pld": "loss distributions (pld), tightest",
 }
+
+_SECONDS_BETWEEN_LINES = 2.0
+_INFINITE = (
+    "epsilon is infinite: the noise multiplier is so small (below 1e-6) that nothing is private"
+)
 
 privacy_app = typer.Typer(help="Privacy losses, computed before anything is run.")
 
@@ -62,6 +70,8 @@ def subsampled_command(
     else:
         make_console().print(_losses_table(delta, losses, small))
         make_console().print(_meaning())
+        if math.isinf(losses["pld"].epsilon):
+            make_console().print(_INFINITE)
 
 
 @privacy_app.command("calibrate")
@@ -89,23 +99,43 @@ def calibrate_command(
         )
     if accountant not in _NAMES:
         raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
-    result = calibrate(
-        epsilon,
-        delta,
-        make_accountant(_NAMES[accountant]),
-        sampling_rate=sampling_rate,
-        noise_multiplier=noise_multiplier,
-        rounds=rounds,
-    )
+    with make_console(stderr=True).status("calibrating") as status:
+        result = calibrate(
+            epsilon,
+            delta,
+            make_accountant(_NAMES[accountant]),
+            sampling_rate=sampling_rate,
+            noise_multiplier=noise_multiplier,
+            rounds=rounds,
+            on_trial=_told(status.update if status.console.is_terminal else status.console.print),
+        )
     if as_json:
         print_json(_calibration_record(result))
     else:
-        option = "--" + result.found.replace("_", "-")
         make_console().print(
-            f"{option} {getattr(result, result.found)} costs epsilon {result.loss.epsilon:.4f} "
-            f"at delta {result.loss.delta:.3g}; accountant: {_WORDS[result.loss.accountant]}."
+            f"{_option(result.found)} {getattr(result, result.found)} costs epsilon "
+            f"{significant(result.loss.epsilon, 5)} at delta {result.loss.delta:.3g}; accountant: "
+            f"{_WORDS[result.loss.accountant]}."
         )
         make_console().print(_meaning())
+
+
+def _told(tell: Callable[[str], None]) -> Trial:
+    """Return what tells about trials, at most one every two seconds: most are much quicker."""
+    count, told = 0, time.monotonic()
+
+    def trial(found: Unknown, value: float, epsilon: float) -> None:
+        nonlocal count, told
+        count += 1
+        if time.monotonic() - told >= _SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            tell(f"trial {count}: {_option(found)} {value:.7g} costs {significant(epsilon, 5)}")
+
+    return trial
+
+
+def _option(found: Unknown) -> str:
+    return "--" + found.replace("_", "-")
 
 
 def _losses_record(
@@ -113,13 +143,17 @@ def _losses_record(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> dict[str, Any]:
-    return {
+    record: dict[str, Any] = {
         "delta": delta,
         **{name: loss.epsilon for name, loss in losses.items()},
         "delta_1e-5": {name: loss.epsilon for name, loss in small.items()},
+        "pld_source": losses["pld"].source,
         "neighbouring_relation": NEIGHBOURING_RELATION,
         "sampling": SAMPLING,
     }
+    if math.isinf(losses["pld"].epsilon):  # JSON has no infinity: the losses are null
+        record["infinite"] = _INFINITE
+    return record
 
 
 def _losses_table(
@@ -132,8 +166,8 @@ def _losses_table(
     table.add_column(f"delta {delta:.4g}", justify="right")
     table.add_column(f"delta {STRICT_DELTA:.0e}", justify="right")
     for name, loss in losses.items():
-        beside = f"{small[name].epsilon:.4f}" if name in small else ""
-        table.add_row(_WORDS[name], f"{loss.epsilon:.4f}", beside)
+        beside = significant(small[name].epsilon, 5) if name in small else ""
+        table.add_row(_WORDS[name], significant(loss.epsilon, 5), beside)
     return table
 
 
@@ -146,6 +180,7 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
         "epsilon": result.loss.epsilon,
         "delta": result.loss.delta,
         "accountant": result.loss.accountant,
+        "source": result.loss.source,
         "neighbouring_relation": result.loss.neighbouring_relation,
         "sampling": result.loss.sampling,
     }

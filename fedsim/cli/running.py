@@ -121,7 +121,7 @@ def _close(run: Run, console: Console) -> dict[str, Any]:
 
 def _planned(experiment: Experiment) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the planned privacy loss."""
-    from fedsim.results.tables import epsilons
+    from fedsim.results.losses import epsilons
 
     checks = check(experiment)
     jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
