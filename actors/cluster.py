@@ -49,21 +49,23 @@ def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None
             _check_nodes(deadline)
         yield
     finally:
-        with _ctrl_c_ignored():
+        with _undisturbed():
             ray.shutdown()
 
 
 @contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Ignore Ctrl-C while Ray shuts down: the shutdown would crash."""
+def _undisturbed() -> Iterator[None]:
+    """Ignore what stops a process while Ray shuts down: the shutdown would crash."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def _start(workers: int) -> None:
@@ -124,18 +126,27 @@ def _probe(address: str, deadline: float) -> None:
 def terminal_and_signals_kept() -> Iterator[None]:
     """Undo the side effects of ``ray.init`` on this process.
 
-    It replaces the SIGTERM handler and moves the process into its own group, where the terminal's
-    Ctrl-C no longer reaches it if something else (make, a script) started it.
+    It replaces the SIGTERM handler, by one that raises ``SystemExit``, and moves the process into
+    its own group, where the terminal's Ctrl-C no longer reaches it if something else (make, a
+    script) started it. A SIGTERM that came meanwhile is given to the handler that was there.
     """
     handler, group = signal.getsignal(signal.SIGTERM), os.getpgrp()
+    stopped = False
     try:
         yield
+    except SystemExit as error:
+        stopped = error.code == signal.SIGTERM
+        if not stopped:
+            raise
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
         if os.getpgrp() != group:
             with suppress(OSError):  # the old group may be gone
                 os.setpgid(0, group)
+    if stopped:
+        signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt("stopped by SIGTERM")  # where that handler only takes a note
 
 
 def installed_here() -> str:

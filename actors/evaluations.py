@@ -28,7 +28,7 @@ from fedsim.errors import ObjectiveError, RunError, UserCodeError
 from fedsim.imports import importable_from, user_stack
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
-from fedsim.record.logs import LogFolder
+from fedsim.record.logs import LogFolder, running
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
@@ -77,7 +77,7 @@ class Work:
     @property
     def name(self) -> str:
         """The name of its log while it is running."""
-        return f"running/agent-{self.agent}-{self.step}-{self.index}"
+        return running(self.agent, self.step, self.index)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.cluster import cluster
 from fedsim.actors.nodes import check_room, reason
-from fedsim.actors.plan import Plan, make_plan
-from fedsim.actors.server import ServerActor
+from fedsim.actors.plan import Plan, plan_for
+from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.jobs import Job, Listener
 from fedsim.record.runfolder import run_folder_of
-from fedsim.resources import Resources, available_megabytes, usable_cpus
+from fedsim.resources import usable_cpus
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, in seconds; asking costs every process time. A
@@ -45,41 +45,18 @@ class _Slot:
     def start(self, job: Job, listener: Listener) -> None:
         listener.started(job)
         self.job = job
-        self.running = self.server.run.remote(job.simulation)
+        self.running = self.server.run.remote(job)
         self.asked = self.server.progress.remote()
 
 
-def plan_for(agents: int, jobs: int, config: Config, needs: Iterable[Resources | None]) -> Plan:
-    """Return the checked plan of a run, before Ray is started.
-
-    Args:
-        agents: agents of the largest run.
-        jobs: the number of runs.
-        config: the whole configuration.
-        needs: the resources of each run's evaluations, if they are separate tasks.
-
-    Raises:
-        ResourceError: if it does not fit on this machine (an existing cluster is checked later).
-    """
-    plan = _plan(agents, jobs, config, usable_cpus(), needs)
-    if config.address is None:
-        plan.check_cpus()
-        plan.check_memory(available_megabytes())
-    return plan
-
-
-def _plan(
-    agents: int, jobs: int, config: Config, cpus: float, needs: Iterable[Resources | None]
-) -> Plan:
-    evaluation = next((need for need in needs if need is not None), None)
-    return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address, evaluation)
-
-
-def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, listener: Listener) -> None:
+def run_on_ray(
+    jobs: Sequence[Job], at_a_time: int, config: Config, agents: int, listener: Listener
+) -> None:
     """Run jobs on Ray, several at a time.
 
     Args:
         jobs: what to run.
+        at_a_time: how many may run at a time.
         config: the whole configuration.
         agents: the number of agents of the largest run.
         listener: follows the run.
@@ -88,10 +65,10 @@ def run_on_ray(jobs: Sequence[Job], config: Config, agents: int, listener: Liste
         FedsimError: for the first failure; the other jobs are stopped.
     """
     needs = [job.simulation.evaluation for job in jobs]
-    expected = _plan(agents, len(jobs), config, usable_cpus(), needs)
+    expected = plan_for(agents, at_a_time, config, usable_cpus(), needs)
     with cluster(config.address, expected.actors + expected.tasks, config.deadlines.start):
         resources = ray.cluster_resources()
-        plan = _plan(agents, len(jobs), config, resources.get("CPU", 1.0), needs)
+        plan = plan_for(agents, at_a_time, config, resources.get("CPU", 1.0), needs)
         for need in filter(None, needs):
             check_room(need, "an evaluation")
         if config.address is not None:
@@ -153,9 +130,11 @@ def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
     answer, slot.asked = slot.asked, slot.server.progress.remote()
     slot.heard = time.monotonic()
     try:
-        listener.progress(slot.job, ray.get(answer, timeout=GRACE_SECONDS))
+        found: Progressed = ray.get(answer, timeout=GRACE_SECONDS)
     except RayError:
         return  # its run reports a dead server
+    if found.folder == slot.job.simulation.folder:
+        listener.progress(slot.job, found.progress)
 
 
 def _check_result(slot: _Slot) -> None:

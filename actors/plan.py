@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from fedsim.config.model import Config
 from fedsim.errors import ResourceError
-from fedsim.resources import Resources
+from fedsim.resources import Resources, available_megabytes, usable_cpus
 
 # Measured with Ray 2.60 on Linux, as proportional set sizes: an idle host with fedsim, numpy and
 # scipy takes 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
@@ -116,6 +118,33 @@ class Plan:
             )
 
 
+def plan_here(agents: int, jobs: int, config: Config, needs: Iterable[Resources | None]) -> Plan:
+    """Return the checked plan of a run, before Ray is started.
+
+    Args:
+        agents: agents of the largest run.
+        jobs: how many runs may go at a time, at least 1.
+        config: the whole configuration.
+        needs: the resources of each run's evaluations, if they are separate tasks.
+
+    Raises:
+        ResourceError: if it does not fit on this machine (an existing cluster is checked later).
+    """
+    plan = plan_for(agents, jobs, config, usable_cpus(), needs)
+    if config.address is None:
+        plan.check_cpus()
+        plan.check_memory(available_megabytes())
+    return plan
+
+
+def plan_for(
+    agents: int, jobs: int, config: Config, cpus: float, needs: Iterable[Resources | None]
+) -> Plan:
+    """Return the plan of a run on a number of CPUs; the other arguments as for plan_here."""
+    evaluation = next((need for need in needs if need is not None), None)
+    return make_plan(agents, config.agents_per_actor, jobs, cpus, config.address, evaluation)
+
+
 def make_plan(
     agents: int,
     agents_per_actor: int | Literal["auto"],
@@ -131,7 +160,7 @@ def make_plan(
     Args:
         agents: agents per run.
         agents_per_actor: how many share an actor; ``auto``: one actor per CPU of the run.
-        jobs: the number of runs, at least 1.
+        jobs: how many runs may go at a time, at least 1.
         cpus: the number of CPUs.
         address: an existing cluster, or None for a private local one.
         evaluation: the resources of an evaluation that runs as a separate task, or None.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -12,8 +15,9 @@ from threadpoolctl import threadpool_limits
 from fedsim.actors.evaluator import TaskEvaluator
 from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
-from fedsim.config.construct import build_method, build_scenario
+from fedsim.config.construct import build_method
 from fedsim.config.model import DeadlinesConfig
+from fedsim.jobs import Job, run_job
 from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.logs import Log, LogFolder
@@ -23,8 +27,21 @@ from fedsim.simulation.loop import Simulation, simulate
 from fedsim.workload import Scenario
 
 
+@dataclass(frozen=True)
+class Progressed:
+    """A job's progress; the answer to a question may arrive when the next job has started.
+
+    Attributes:
+        folder: the job's folder.
+        progress: how far it is.
+    """
+
+    folder: Path
+    progress: Progress
+
+
 class SimulationServer:
-    """Runs simulations one after another over its own pool of hosts.
+    """Runs jobs one after another over its own pool of hosts.
 
     Args:
         hosts: the number of host actors.
@@ -36,33 +53,34 @@ class SimulationServer:
         threadpool_limits(limits=1)
         self._deadlines = deadlines
         self._pool = HostPool(hosts, cpus_per_host, deadlines)
-        self._progress = Progress()
+        self._progress = Progressed(Path(), Progress())
         self._stop = threading.Event()
 
-    def run(self, simulation: Simulation) -> None:
-        """Run one simulation to its end, or resume it; errors as in ``simulate``."""
-        self._progress = Progress()
-        folder = RunFolder(simulation.folder)
-        log = EvaluationLog(folder.evaluations, simulation.run)
-        with folder.locked(), closing(log):
-            logs = LogFolder.of(folder)
-            try:
-                with captured(logs.open("server")) as printed:
-                    self._simulate(simulation, folder, log, logs, printed)
-            finally:
-                logs.remove_empty()
+    def run(self, job: Job) -> None:
+        """Run one job to its end, or resume it; write its manifest and its tables.
+
+        Errors as in :func:`fedsim.jobs.run_job`.
+        """
+        simulation = job.simulation
+        self._progress = Progressed(simulation.folder, Progress())
+        logs = LogFolder.of(job.folder)
+        try:
+            with captured(logs.open("server")) as printed:
+                run_job(job, "ray", partial(self._simulate, simulation, logs, printed))
+        finally:
+            logs.remove_empty()
 
     def _simulate(
-        self,
-        simulation: Simulation,
-        folder: RunFolder,
-        log: EvaluationLog,
-        logs: LogFolder,
-        printed: Log,
+        self, simulation: Simulation, logs: LogFolder, printed: Log, scenario: Scenario
     ) -> None:
-        scenario = build_scenario(simulation.spec)
+        folder = RunFolder(simulation.folder)
+        log = EvaluationLog(folder.evaluations, simulation.run)
         method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
-        with closing(self._transport(simulation, scenario, folder, log, logs)) as transport:
+        with (
+            folder.locked(),
+            closing(log),
+            closing(self._transport(simulation, scenario, folder, log, logs)) as transport,
+        ):
             simulate(
                 simulation,
                 scenario,
@@ -91,11 +109,11 @@ class SimulationServer:
         return RayTransport(self._pool, spec, folder, scenario.agents, logs, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:
-        self._progress = progress
+        self._progress = replace(self._progress, progress=progress)
 
     @ray.method(concurrency_group="progress")
-    def progress(self) -> Progress:
-        """Return the progress of the current simulation; answers while it runs."""
+    def progress(self) -> Progressed:
+        """Return the progress of the current job; answers while it runs."""
         return self._progress
 
     @ray.method(concurrency_group="progress")

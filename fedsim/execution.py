@@ -1,4 +1,4 @@
-"""Executes a run's jobs: in this process, or on Ray; records how each of them ended."""
+"""Executes a run's jobs: here, in other processes or on Ray; records how each of them ended."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from pathlib import Path
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
-from fedsim.jobs import Job, Keeper, Listener
+from fedsim.jobs import Job, Keeper, Listener, run_job
+from fedsim.measuring import keep
+from fedsim.placement import Placement
 from fedsim.preflight import Checks, most_agents
+from fedsim.processes import run_in_processes
 from fedsim.simulation.serial import run_serial
 
 
 def execute(
     folder: Path,
     jobs: Sequence[Job],
-    backend: str,
-    plan: str,
+    placement: Placement,
     config: Config,
     checks: Checks,
     listener: Listener,
@@ -30,8 +32,7 @@ def execute(
     Args:
         folder: the run folder.
         jobs: the jobs that are not done.
-        backend: ``serial`` or ``ray``.
-        plan: what will be started, in words.
+        placement: where they run.
         config: the whole configuration.
         checks: the result of :func:`fedsim.preflight.check`.
         listener: follows the run.
@@ -41,20 +42,21 @@ def execute(
         FedsimError: for the first failure.
     """
     _make_folders(folder, jobs)
-    keeper = Keeper(listener, backend)
+    for found in checks.values():
+        if found.first is not None:
+            keep(found.first, jobs[0])
+    keeper = Keeper(listener)
     try:
-        keeper.planned(folder, jobs, plan)
-        if backend == "serial":
-            for job in jobs:
-                keeper.started(job)
-                notify, scenario = partial(keeper.progress, job), keeper.scenario(job)
-                with chdir(Path.cwd()):  # an objective may change it
-                    run_serial(job.simulation, scenario, config.deadlines.evaluation, notify)
-                keeper.finished(job)
-        else:
+        keeper.planned(folder, jobs, placement.plan)
+        if placement.backend == "ray":
             from fedsim.actors.launch import run_on_ray
 
-            run_on_ray(jobs, config, most_agents(checks), keeper)
+            run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), keeper)
+        elif placement.at_a_time > 1:
+            run_in_processes(jobs, placement.at_a_time, config.deadlines, keeper)
+        else:
+            for job in jobs:
+                _run_here(job, config.deadlines.evaluation, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
         why = str(error) or "stopped by Ctrl-C"
         keeper.stopped("interrupted", why)
@@ -64,6 +66,16 @@ def execute(
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
         keeper.stopped("failed", _reason(error), traceback)
         raise
+
+
+def _run_here(job: Job, deadline: float, listener: Listener) -> None:
+    listener.started(job)
+    notify = partial(listener.progress, job)
+    with chdir(Path.cwd()):  # an objective may change it
+        run_job(
+            job, "serial", lambda scenario: run_serial(job.simulation, scenario, deadline, notify)
+        )
+    listener.finished(job)
 
 
 def _reason(error: BaseException) -> str:

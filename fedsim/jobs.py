@@ -1,10 +1,10 @@
-"""The jobs of a run, their listeners, and their manifests."""
+"""The jobs of a run, what follows them, and what each leaves: a manifest and tables."""
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,6 +40,11 @@ class Job:
         """Its folder."""
         return RunFolder(self.simulation.folder)
 
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return f"{self.label}, seed {self.simulation.spec.seed}"
+
 
 class Listener:
     """Follows a run; does nothing unless its methods are overridden.
@@ -59,60 +64,29 @@ class Listener:
     def finished(self, job: Job) -> None:
         """A job is done."""
 
+    def failed(self, job: Job) -> None:
+        """A job failed; the others are stopped."""
+
 
 class Keeper(Listener):
-    """A listener that writes the manifests (what runs and how it ended) and the tables.
+    """A listener that knows which jobs are running, and records why they stopped.
 
     Args:
         listener: called after the keeper.
-        backend: ``serial`` or ``ray``.
     """
 
-    def __init__(self, listener: Listener, backend: str) -> None:
+    def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._backend = backend
         self._running: list[Job] = []
-        self._scenarios: dict[Path, Scenario] = {}
-
-    def scenario(self, job: Job) -> Scenario:
-        """Return a job's scenario: built once, and kept until the job is done."""
-        key = job.simulation.folder
-        if key not in self._scenarios:
-            self._scenarios[key] = build_scenario(job.simulation.spec)
-        return self._scenarios[key]
+        self._failed: Job | None = None
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Forward the event."""
         self._listener.planned(folder, jobs, plan)
 
     def started(self, job: Job) -> None:
-        """Record that a job starts or resumes."""
+        """Note that a job is running."""
         self._running.append(job)
-        manifest = job.folder.manifest()
-        here = environment()
-        before = manifest.get("environment")
-        warnings = list(manifest.get("warnings", []))
-        if before is not None and before != here:
-            changed = sorted(k for k in here if before.get(k) != here[k])
-            warnings.append(
-                f"resumed in another environment ({', '.join(changed)} differ): results may "
-                "differ in their last digits from an uninterrupted run's"
-            )
-        scenario = self.scenario(job)
-        optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
-        job.folder.update_manifest(
-            status="running",
-            backend=self._backend,
-            started=manifest.get("started", now()),
-            environment=here,
-            warnings=warnings,
-            privacy_noise=(
-                "operating system"
-                if job.simulation.system_noise
-                else "seed: simulation, not private"
-            ),
-            **asdict(_facts(job, scenario, optima)),
-        )
         self._listener.started(job)
 
     def progress(self, job: Job, progress: Progress) -> None:
@@ -120,25 +94,86 @@ class Keeper(Listener):
         self._listener.progress(job, progress)
 
     def finished(self, job: Job) -> None:
-        """Write a job's tables and record that it is done."""
-        from fedsim.results.tables import finish
-
-        try:
-            outcome = finish(job.folder, self.scenario(job).space)
-        except OSError as error:
-            raise cannot_write(job.folder.path, error) from error
-        job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
+        """Note that a job is no longer running."""
         self._running.remove(job)
-        del self._scenarios[job.simulation.folder]
         self._listener.finished(job)
 
+    def failed(self, job: Job) -> None:
+        """Note whose failure ends the run."""
+        self._failed = job
+        self._listener.failed(job)
+
     def stopped(self, status: str, reason: str, traceback: str = "") -> None:
-        """Record why the running jobs stopped, if the disk is writable."""
+        """Record why the running jobs stopped, if the disk is writable.
+
+        What runs them must have ended.
+        """
         for job in self._running:
+            told = {"status": status, "reason": reason, "traceback": traceback}
+            if self._failed not in (None, job):
+                why = f"stopped because {self._failed.name} failed"
+                told = {"status": "interrupted", "reason": why, "traceback": ""}
             with suppress(RunFolderError):
-                job.folder.update_manifest(
-                    status=status, ended=now(), reason=reason, traceback=traceback
-                )
+                if not is_done(job.folder):  # it may have finished since it was last heard of
+                    job.folder.update_manifest(**told, ended=now())
+
+
+def is_done(folder: RunFolder) -> bool:
+    """Return whether a job is done, tables and all."""
+    return folder.manifest().get("status") == "done"
+
+
+def run_job(job: Job, backend: str, simulate: Callable[[Scenario], None]) -> None:
+    """Run a job in this process, from its manifest to its tables.
+
+    Args:
+        job: what to run.
+        backend: ``serial`` or ``ray``.
+        simulate: simulates it, given its scenario.
+
+    Raises:
+        FedsimError: for any failure; the manifest then still says that it is running.
+    """
+    scenario = build_scenario(job.simulation.spec)
+    _note_start(job, scenario, backend)
+    simulate(scenario)
+    _finish(job, scenario)
+
+
+def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
+    manifest, here = job.folder.manifest(), environment()
+    before = manifest.get("environment")
+    warnings = list(manifest.get("warnings", []))
+    if before is not None and before != here:
+        changed = sorted(k for k in here if before.get(k) != here[k])
+        warnings.append(
+            f"resumed in another environment ({', '.join(changed)} differ): results may "
+            "differ in their last digits from an uninterrupted run's"
+        )
+    optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
+    job.folder.update_manifest(
+        status="running",
+        backend=backend,
+        started=manifest.get("started", now()),
+        environment=here,
+        warnings=warnings,
+        privacy_noise=(
+            "operating system" if job.simulation.system_noise else "seed: simulation, not private"
+        ),
+        **asdict(_facts(job, scenario, optima)),
+    )
+
+
+def _finish(job: Job, scenario: Scenario) -> None:
+    """Write a job's tables and record that it is done."""
+    # Imported here: pandas takes long to import, and a process that starts jobs does not need it.
+    from fedsim.results.tables import finish
+
+    try:
+        outcome = finish(job.folder, scenario.space)
+    except OSError as error:
+        raise cannot_write(job.folder.path, error) from error
+    job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
 
 
 def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Facts:

@@ -66,7 +66,8 @@ class Parameter:
         if self.scale == "log" and not self.lower > 0:
             raise ConfigError(f"{where}: a log scale needs lower > 0, got {self.lower}")
         if self.levels is not None:
-            require(self.levels >= 2, where, "at least 2 levels", self.levels)
+            whole = self.levels == round(self.levels)
+            require(whole and self.levels >= 2, where, "at least 2 levels", self.levels)
             require(self.levels <= _LARGEST, where, "at most 2^40 levels", self.levels)
         if not self.integer:
             return

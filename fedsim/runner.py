@@ -1,6 +1,6 @@
 """The composition root: from a configuration to a finished run folder.
 
-In ``fedsim``, only :mod:`fedsim.preflight` and :mod:`fedsim.execution` import the engine
+In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import the engine
 (``fedsim.actors``), and only for runs on Ray.
 """
 
@@ -16,8 +16,9 @@ from fedsim.config.variants import expand_variants
 from fedsim.errors import RunFolderError
 from fedsim.execution import execute
 from fedsim.files import read_yaml, slugify
-from fedsim.jobs import Job, Listener
-from fedsim.preflight import Checks, check, choose_backend
+from fedsim.jobs import Job, Listener, is_done
+from fedsim.placement import place
+from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
@@ -33,6 +34,7 @@ def run(
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
     out: str | Path | None = None,
+    jobs: int | str = "auto",
     listener: Listener | None = None,
 ) -> Run:
     """Run a simulation and return the finished run.
@@ -42,6 +44,8 @@ def run(
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
         out: the run folder, which must not exist; by default ``runs/NAME-NUMBER``.
+        jobs: how many seeds and variants run at a time, each in a process of its own; 1: all in
+            this process, one after another; ``auto``: one per CPU, where that saves time.
         listener: follows the run.
 
     Raises:
@@ -50,23 +54,24 @@ def run(
     from fedsim.results.analysis import load
 
     experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
-    checks = check(experiment)
-    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
-    backend, plan = choose_backend(experiment, checks, jobs)
+    checks, placement = place(experiment, experiment.jobs, jobs)
     folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
     origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
     begin(folder, experiment.config.model_dump(mode="json"), origin)
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
-        execute(folder, made, backend, plan, experiment.config, checks, listener or Listener())
+        execute(folder, made, placement, experiment.config, checks, listener or Listener())
     return load(folder)
 
 
-def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
+def resume(
+    folder: str | Path, *, jobs: int | str = "auto", listener: Listener | None = None
+) -> Run:
     """Resume an unfinished run from its last recorded evaluation.
 
     Args:
         folder: the run folder.
+        jobs: as in :func:`run`.
         listener: follows the run.
 
     Raises:
@@ -85,15 +90,14 @@ def resume(folder: str | Path, *, listener: Listener | None = None) -> Run:
     variants = expand_variants(config, origin["import_from"])
     experiment = Experiment(config, variants, origin["import_from"], origin["data_dir"])
     with locked(path, wait_seconds=1.0):
-        unfinished = sum(not _is_done(one) for _, _, one in _folders(experiment, path))
-        if not unfinished:
+        left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
+        if not left:
             return load(path)
-        checks = check(experiment)
-        backend, plan = choose_backend(experiment, checks, unfinished)
-        jobs = [job for job in make_jobs(experiment, path, checks) if not _is_done(job.folder)]
-        for job in jobs:
+        checks, placement = place(experiment, left, jobs)
+        made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
+        for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        execute(path, jobs, backend, plan, experiment.config, checks, listener or Listener())
+        execute(path, made, placement, experiment.config, checks, listener or Listener())
     return load(path)
 
 
@@ -127,10 +131,6 @@ def _folders(experiment: Experiment, folder: Path) -> Iterator[tuple[str, int, R
         base = folder / slugify(label) if several else folder
         for seed in variant.seeds:
             yield label, seed, RunFolder((base / f"seed-{seed}").absolute())
-
-
-def _is_done(folder: RunFolder) -> bool:
-    return folder.manifest().get("status") == "done"
 
 
 def _budget(privacy: PrivacyConfig, delta: float) -> Budget | None:

@@ -81,8 +81,11 @@ class Space:
         """Check that there are parameters and that their names differ.
 
         Raises:
-            ConfigError: if there are none, or two share a name.
+            ConfigError: if there are none, or two share a name, or one is something else.
         """
+        for p in self.parameters:
+            if not isinstance(p, (Parameter, Choice)):
+                raise ConfigError(f"space: expected Parameter or Choice, got {p!r}")
         names = [p.name for p in self.parameters]
         if not names:
             raise ConfigError("space: expected at least one parameter, got none")

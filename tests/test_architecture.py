@@ -29,7 +29,18 @@ GROUND = (
     "acquisition",
     "files",
 )
-TOP = ("jobs", "preflight", "execution", "runner", "testing")
+TOP = (
+    "jobs",
+    "measuring",
+    "preflight",
+    "placement",
+    "signals",
+    "worker",
+    "processes",
+    "execution",
+    "runner",
+    "testing",
+)
 
 # The levels inside fedsim/, low to high, and the modules or packages of each room. A room imports
 # only from lower levels; rooms of one level do not import one another.
@@ -42,7 +53,7 @@ LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"simulation": ("simulation",)},
     {"results": ("results",)},
     {"top": TOP},
-    {"cli": ("cli",)},
+    {"cli": ("cli", "__main__")},
 )
 INSIDE = [room for level in LEVELS for room in level]
 
@@ -56,7 +67,7 @@ EXPLICIT = {
 
 # What imports Ray or matplotlib is imported by these only, and only inside a function.
 LAZY_ROOMS = {"actors", "dashboards"}
-LAZY_IMPORTERS = ("fedsim.cli", "fedsim.preflight", "fedsim.execution")
+LAZY_IMPORTERS = ("fedsim.cli", "fedsim.placement", "fedsim.execution")
 
 
 def allowed(room: str) -> set[str]:

@@ -114,9 +114,12 @@ def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     exec(server, {})
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     from fedsim.imports import load_class
-    from fedsim.testing import check_method
+    from fedsim.testing import check_method, check_scenario
 
     check_method(load_class("hill:HillClimbing"))
+    classifiers = load_class("classifier:Classifiers")()
+    check_scenario(classifiers, points=1)
+    check_method(load_class("hill:HillClimbing"), scenario=classifiers, rounds=2)
 
 
 @pytest.mark.heavy

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
+from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
-from fedsim.results.digits import significant
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from rich.table import Table
+
     from fedsim.results.best import BestPoint
 
 DIGITS = 6
@@ -25,7 +24,12 @@ DIGITS = 6
 
 
 def best(
-    folder: Annotated[Path, typer.Argument(help="A run folder, or that of a variant or seed.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, or that of a variant or seed.", autocompletion=complete_run
+        ),
+    ],
     agent: Annotated[
         str | None, typer.Option("--agent", "-i", help="An agent's number, or all.")
     ] = None,
@@ -79,6 +83,12 @@ def _number(agent: str | None) -> int | None:
 
 
 def _table(points: Sequence[BestPoint]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
+    from fedsim.results.digits import significant
+
     noiseless = any(one.noiseless is not None for one in points)
     regret = any(one.inference_regret is not None for one in points)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
@@ -97,6 +107,8 @@ def _table(points: Sequence[BestPoint]) -> Table:
 
 
 def _named(one: BestPoint) -> str:
+    from fedsim.results.digits import significant
+
     whose = f"agent {one.agent} of {one.variant}, seed {one.seed}"
     return f"{whose}, observed {significant(one.observed)} at {_words(one.point)}"
 
@@ -106,4 +118,6 @@ def _words(point: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    from fedsim.results.digits import significant
+
     return significant(value, DIGITS) if isinstance(value, float) else str(value)

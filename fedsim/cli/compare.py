@@ -8,20 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
+from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
-from fedsim.results.digits import significant, with_error
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from rich.table import Table
+
     from fedsim.results.comparison import Comparison, Row
 
 
 def compare(
-    folders: Annotated[list[Path], typer.Argument(help="Run folders; their variants compete.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders; their variants compete.", autocompletion=complete_run),
+    ],
     rounds: Annotated[
         str | None, typer.Option(help="Average over these, e.g. 5-20; default: all common ones.")
     ] = None,
@@ -60,6 +63,9 @@ def _record(found: Comparison) -> dict[str, Any]:
 
 
 def _table(found: Comparison) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(title=found.title, box=None, pad_edge=False)
     several = len(found.rows) > 2
     table.add_column("variant", overflow="fold")
@@ -72,6 +78,10 @@ def _table(found: Comparison) -> Table:
 
 
 def _cells(row: Row, several: bool) -> list[str]:
+    from rich.markup import escape
+
+    from fedsim.results.digits import with_error
+
     score = with_error(row.score, row.score_error)
     cells = [escape(row.variant), str(row.seeds), score]
     one = row.difference
@@ -82,6 +92,8 @@ def _cells(row: Row, several: bool) -> list[str]:
 
 
 def _p(value: float) -> str:
+    from fedsim.results.digits import significant
+
     return "" if value != value else significant(value, 2)
 
 

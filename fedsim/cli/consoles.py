@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import Any
 
 from rich.console import Console
 
 
-def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that shows users' text as it is: no colours for numbers, no emoji."""
-    return Console(stderr=stderr, highlight=False, emoji=False)
+def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
+    """Return a console that shows users' text as it is: no colours for numbers, no emoji.
+
+    Args:
+        stderr: where it prints.
+        quiet: print nothing.
+    """
+    return Console(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
 
 
 def print_json(record: Mapping[str, Any]) -> None:
@@ -18,3 +25,8 @@ def print_json(record: Mapping[str, Any]) -> None:
     from fedsim.files import format_json
 
     print(format_json(record))
+
+
+def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
+    """Return a context in which all prints, including those of a user's code, go to stderr."""
+    return redirect_stdout(sys.stderr) if wanted else nullcontext()

@@ -5,28 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.filesize import decimal
-from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from fedsim.cli.completion import complete_data_set
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
-from fedsim.data.catalogue import DATA_SETS, DataFile, DataSet
-from fedsim.data.datasets import (
-    FileStatus,
-    data_folder,
-    existing_folder,
-    find_data_set,
-    inspect,
-    named_folder,
-)
+from fedsim.cli.options import JsonOption, QuietOption
 from fedsim.errors import ConfigError, MissingDataError
+
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from rich.console import Console
+    from rich.table import Table
+
+    from fedsim.data.catalogue import DataFile, DataSet
+    from fedsim.data.datasets import FileStatus
 
 DataOption = Annotated[
     Path | None,
@@ -53,6 +46,9 @@ def data_command(
 @data_app.command("list")
 def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
     """List every data set with licence, size, origin and whether you have it."""
+    from fedsim.data.catalogue import DATA_SETS
+    from fedsim.data.datasets import data_folder, existing_folder
+
     folder = data_folder(existing_folder(data))
     sets = [_record(data_set, folder) for data_set in DATA_SETS.values()]
     if as_json:
@@ -66,12 +62,21 @@ def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
 
 @data_app.command("fetch")
 def fetch_command(
-    name: Annotated[str, typer.Argument(help="A data set; `fedsim data` lists them.")],
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A data set; `fedsim data` lists them.", autocompletion=complete_data_set
+        ),
+    ],
     data: DataOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """Download a data set from its original address into its folder, and check it."""
+    from fedsim.data.datasets import data_folder, find_data_set, named_folder
+
     data_set, folder = find_data_set(name), data_folder(named_folder(data))
-    console = make_console(stderr=True)
+    console = make_console(stderr=True, quiet=context.obj.quiet)
     status = _first_there(_inspect(data_set.files, folder / name))
     if status is not None and status.state == "present":
         print(f"{name} already exists: {status.path}")
@@ -90,6 +95,9 @@ def fetch_command(
 
 def _download(file: DataFile, path: Path, console: Console) -> None:
     """Download a file; show the progress on a terminal."""
+    from rich.filesize import decimal
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     from fedsim.data.download import download
 
     size = decimal(file.size)
@@ -101,7 +109,7 @@ def _download(file: DataFile, path: Path, console: Console) -> None:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=console.quiet or not console.is_terminal,
     ) as bars:
         task = bars.add_task(file.name, total=file.size)
         download(file, path, lambda arrived: bars.advance(task, arrived))
@@ -122,6 +130,8 @@ def _not_fetchable(data_set: DataSet, folder: Path) -> MissingDataError:
 
 
 def _inspect(files: Sequence[DataFile], home: Path) -> list[FileStatus]:
+    from fedsim.data.datasets import inspect
+
     return [inspect(home / file.name, file) for file in files]
 
 
@@ -159,6 +169,11 @@ def _file_record(status: FileStatus, role: str) -> dict[str, Any]:
 
 
 def _table(folder: Path, sets: Sequence[dict[str, Any]]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.filesize import decimal
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(title=f"data sets in {escape(str(folder))}", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("set", no_wrap=True)
     table.add_column("what it is", overflow="fold")
@@ -172,6 +187,8 @@ def _table(folder: Path, sets: Sequence[dict[str, Any]]) -> Table:
 
 
 def _file_line(file: dict[str, Any]) -> str:
+    from rich.filesize import decimal
+
     notes = [decimal(file["size"]), file["state"]]
     notes += ["can be downloaded"] if file["url"] else []
     return f"{file['role']}: {file['name']} ({', '.join(notes)})"

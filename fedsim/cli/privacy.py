@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.running import JsonOption
+from fedsim.cli.options import JsonOption, QuietOption
 from fedsim.errors import ConfigError, nearest, require
-from fedsim.privacy.accountants import (
-    NEIGHBOURING_RELATION,
-    SAMPLING,
-    STRICT_DELTA,
-    AccountantName,
-    PrivacyLoss,
-    default_delta,
-    make_accountant,
-)
-from fedsim.privacy.calibration import Calibration, Trial, Unknown, calibrate, constant_loss
 from fedsim.results.digits import significant
+
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from rich.table import Table
+
+    from fedsim.privacy.accountants import AccountantName, PrivacyLoss
+    from fedsim.privacy.calibration import Calibration, Trial, Unknown
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
@@ -53,6 +48,9 @@ def subsampled_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
+    from fedsim.privacy.accountants import STRICT_DELTA, make_accountant
+    from fedsim.privacy.calibration import constant_loss
+
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
 
@@ -76,6 +74,7 @@ def subsampled_command(
 
 @privacy_app.command("calibrate")
 def calibrate_command(
+    context: typer.Context,
     agents: Agents,
     epsilon: Annotated[float, typer.Option(help="The largest privacy loss allowed.")],
     sampling_rate: Annotated[float | None, typer.Option(help="q; found if left out.")] = None,
@@ -84,11 +83,15 @@ def calibrate_command(
     delta: Delta = None,
     accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Find the sampling rate, the noise multiplier or the rounds for a privacy target.
 
     Leave out exactly one of the three.
     """
+    from fedsim.privacy.accountants import make_accountant
+    from fedsim.privacy.calibration import calibrate
+
     delta = _delta(agents, delta)
     _check_setting(sampling_rate, noise_multiplier, rounds)
     require(0 < epsilon < math.inf, "--epsilon", "a finite number above 0", epsilon)
@@ -99,7 +102,8 @@ def calibrate_command(
         )
     if accountant not in _NAMES:
         raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
-    with make_console(stderr=True).status("calibrating") as status:
+    console = make_console(stderr=True, quiet=context.obj.quiet)
+    with console.status("calibrating") as status:
         result = calibrate(
             epsilon,
             delta,
@@ -107,7 +111,7 @@ def calibrate_command(
             sampling_rate=sampling_rate,
             noise_multiplier=noise_multiplier,
             rounds=rounds,
-            on_trial=_told(status.update if status.console.is_terminal else status.console.print),
+            on_trial=_told(status.update if console.is_terminal else console.print),
         )
     if as_json:
         print_json(_calibration_record(result))
@@ -143,6 +147,8 @@ def _losses_record(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> dict[str, Any]:
+    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
+
     record: dict[str, Any] = {
         "delta": delta,
         **{name: loss.epsilon for name, loss in losses.items()},
@@ -161,6 +167,10 @@ def _losses_table(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> Table:
+    from rich.table import Table
+
+    from fedsim.privacy.accountants import STRICT_DELTA
+
     table = Table(title="Privacy loss epsilon (smaller is more private)")
     table.add_column("accountant")
     table.add_column(f"delta {delta:.4g}", justify="right")
@@ -187,6 +197,8 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
 
 
 def _meaning() -> str:
+    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
+
     return (
         f"Neighbouring relation: {NEIGHBOURING_RELATION}. Any broadcast is at most e^epsilon times "
         "as likely, up to probability delta, with one agent's messages as with zeros in their "
@@ -198,6 +210,8 @@ def _meaning() -> str:
 def _delta(agents: int, delta: float | None) -> float:
     require(agents >= 2, "--agents", "at least 2", agents)
     if delta is None:
+        from fedsim.privacy.accountants import default_delta
+
         return default_delta(agents)
     require(0 < delta < 1, "--delta", "a number above 0 and below 1", delta)
     return delta

@@ -3,54 +3,61 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.display import LiveDisplay
-from fedsim.cli.summary import closing_table, privacy_lines, privacy_sentence
-from fedsim.config.experiment import Experiment, prepare
-from fedsim.config.model import delta_of
-from fedsim.files import format_yaml
-from fedsim.preflight import check, choose_backend
-from fedsim.runner import resume as resume_run
-from fedsim.runner import run as start_run
+from fedsim.cli.completion import complete_backend, complete_source
+from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
+from fedsim.cli.options import (
+    JobsOption,
+    JsonOption,
+    QuietOption,
+    RunFolderArgument,
+    SetOption,
+    VerboseOption,
+)
 
-if TYPE_CHECKING:  # imports pandas
-    from fedsim.results.analysis import Run
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON line on stdout.")]
+if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from fedsim.jobs import Listener
 
 
 def run(
+    context: typer.Context,
     source: Annotated[
-        str | None, typer.Argument(metavar="[FILE|NAME]", help="A file or a ready configuration.")
+        str | None,
+        typer.Argument(
+            metavar="[FILE|NAME]",
+            help="A file or a ready configuration.",
+            autocompletion=complete_source,
+        ),
     ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="e.g. method.surrogate.beta=2"),
-    ] = None,
+    assignments: SetOption = None,
     seeds: Annotated[str | None, typer.Option(help="e.g. 3, 0-9 or 1,4,7-9")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; must not exist.")] = None,
-    backend: Annotated[str | None, typer.Option(help="auto, serial or ray")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="auto, serial or ray", autocompletion=complete_backend)
+    ] = None,
     agents_per_actor: Annotated[
         str | None, typer.Option(help="How many agents share a Ray actor, or auto.")
     ] = None,
     address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    jobs: JobsOption = "auto",
     noise_control: Annotated[
         bool, typer.Option("--noise-control", help="Also run each private variant on noise alone.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would run.")] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run a simulation: without arguments, the synthetic DP-FTS-DE scenario."""
+    from fedsim.config.experiment import prepare
+
     given = {
         "seeds": seeds,
         "backend": backend,
@@ -62,87 +69,70 @@ def run(
     overrides += ["noise_control=true"] if noise_control else []
     with only_json_on_stdout(as_json):
         experiment = prepare(source, [*overrides, *(assignments or [])], data)
-        if not dry_run:
-            console = make_console(stderr=as_json)
-            with LiveDisplay(console) as display:
-                finished = start_run(experiment, out=out, listener=display)
-            result = _close(finished, console)
-        elif as_json:
-            result = _planned(experiment)
+        if dry_run:
+            from fedsim.cli.planning import planned, print_plan
+
+            result = planned(experiment, jobs)
+            if not as_json:
+                print_plan(result)
         else:
-            _dry_run(experiment)
+            from fedsim.cli.closing import close
+            from fedsim.runner import run as start
+
+            with _followed(context) as listener:
+                finished = start(experiment, out=out, jobs=jobs, listener=listener)
+            result = close(finished, make_console(quiet=as_json and context.obj.quiet))
     if as_json:
         print_json(result)
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(help="The run folder.")], as_json: JsonOption = False
+    context: typer.Context,
+    folder: RunFolderArgument,
+    jobs: JobsOption = "auto",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Resume an unfinished run from its last recorded evaluation."""
+    from fedsim.cli.closing import close
+    from fedsim.runner import resume as resume_run
+
     with only_json_on_stdout(as_json):
-        console = make_console(stderr=as_json)
-        with LiveDisplay(console) as display:
-            finished = resume_run(folder, listener=display)
-        result = _close(finished, console)
+        done = _done(folder)
+        with _followed(context) as listener:
+            finished = resume_run(folder, jobs=jobs, listener=listener)
+        resumed = done < len(finished.runs)
+        if not resumed:
+            told = f"{folder}: already done, there is nothing to resume"
+            notes = make_console(stderr=True, quiet=context.obj.quiet)
+            notes.print(told, markup=False, soft_wrap=True)
+        console = make_console(quiet=as_json and context.obj.quiet)
+        result = {**close(finished, console), "resumed": resumed}
     if as_json:
         print_json(result)
 
 
-def only_json_on_stdout(wanted: bool) -> AbstractContextManager[object]:
-    """Return a context in which all prints, including those of a user's code, go to stderr."""
-    return redirect_stdout(sys.stderr) if wanted else nullcontext()
+@contextmanager
+def _followed(context: typer.Context) -> Iterator[Listener]:
+    """Yield the listener that shows a run's progress on stderr, unless nobody wants to see it."""
+    if context.obj.quiet:
+        from fedsim.jobs import Listener
+
+        yield Listener()
+        return
+    from fedsim.cli.display import LiveDisplay
+
+    with LiveDisplay(make_console(stderr=True)) as display:
+        yield display
 
 
-def _close(run: Run, console: Console) -> dict[str, Any]:
-    """Print the outcome, draw the picture and return both as a record."""
-    from fedsim.dashboards.plots import plot_runs
-    from fedsim.results.comparison import control_differences
+def _done(folder: Path) -> int:
+    """Return how many seeds of a run are done; 0 if it cannot be read."""
+    from fedsim.errors import RunFolderError
+    from fedsim.results.analysis import load
 
-    summaries = run.summaries()
-    console.print(closing_table(summaries))
-    for line in privacy_lines(summaries):
-        console.print(line, markup=False, soft_wrap=True)
-    refused = sum(s.get("releases_refused", 0) for s in summaries)
-    if refused:
-        console.print(f"releases refused by privacy.budget: {refused}; agents continued alone")
-    for warning in sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])}):
-        console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
-    for found in control_differences(run):
-        console.print(found.sentence(), markup=False, soft_wrap=True)
-    told = shlex.quote(str(run.folder))
-    console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
-    picture = plot_runs([run], run.folder / "progress.png")
-    console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
-    result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
-    if len(summaries) == 1:
-        result = {**summaries[0], **result}
-    return {**result, "runs": summaries}
-
-
-def _planned(experiment: Experiment) -> dict[str, Any]:
-    """Return the resolved configuration, the resource plan and the planned privacy loss."""
-    from fedsim.results.losses import epsilons
-
-    checks = check(experiment)
-    jobs = sum(len(variant.seeds) for variant in experiment.variants.values())
-    backend, plan = choose_backend(experiment, checks, jobs)
-    return {
-        "config": experiment.config.model_dump(mode="json"),
-        "backend": backend,
-        "plan": plan,
-        "epsilon": {
-            label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
-            for label, variant in experiment.variants.items()
-        },
-    }
-
-
-def _dry_run(experiment: Experiment) -> None:
-    planned = _planned(experiment)
-    print(format_yaml(planned["config"]), end="")
-    print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
-    for label, epsilon in planned["epsilon"].items():
-        print(
-            f"# {label}: "
-            + (f"privacy: {privacy_sentence(epsilon)}" if epsilon else "no privacy loss")
-        )
+    try:
+        return sum(one.status == "done" for one in load(folder).runs)
+    except RunFolderError:  # resuming explains it
+        return 0

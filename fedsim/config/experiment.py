@@ -35,6 +35,11 @@ class Experiment:
     import_from: str
     data_dir: str | None
 
+    @property
+    def jobs(self) -> int:
+        """The number of jobs: one per variant and seed."""
+        return sum(len(variant.seeds) for variant in self.variants.values())
+
     def spec(self, variant: Config, seed: int) -> RunSpec:
         """Return what a process needs to build one seed of a variant."""
         available, on_error = variant.availability, variant.on_error

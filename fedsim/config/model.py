@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +16,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedsim.config.construct import resolve_section
+from fedsim.config.ready import ready_names, ready_text
 from fedsim.config.schema import validate
 from fedsim.errors import ConfigError, nearest
 from fedsim.files import parse_yaml, read_yaml
@@ -143,25 +143,6 @@ class Config(BaseModel):
     variants: dict[str, dict[str, Any]] = {}
     noise_control: bool = False
     transcript: bool = False
-
-
-def ready_names() -> list[str]:
-    """Return the names of the ready configurations that ship with fedsim."""
-    folder = resources.files("fedsim.scenarios")
-    return sorted(
-        f.name.removesuffix(".yaml") for f in folder.iterdir() if f.name.endswith(".yaml")
-    )
-
-
-def ready_text(name: str) -> str:
-    """Return the text of a ready configuration.
-
-    Raises:
-        ConfigError: if the name is unknown.
-    """
-    if name not in ready_names():
-        raise ConfigError(f"unknown scenario file {name!r}{nearest(name, ready_names())}")
-    return resources.files("fedsim.scenarios").joinpath(f"{name}.yaml").read_text("utf-8")
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:

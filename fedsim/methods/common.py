@@ -30,7 +30,7 @@ class SilentServer:
 def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
     """Return ``count`` uniform points of a box; the key is the same for all methods."""
     points = uniform_design(space, box, count, keys("initial-design"))
-    return [Proposal(space.snap(u), "initial") for u in points]
+    return [Proposal(u, "initial") for u in points]
 
 
 def check_initial_points(count: int) -> int:

@@ -59,7 +59,7 @@ class _RandomAgent:
         if step == 0:
             return initial_design(self._space, cube, self._initial_points, rng)
         point = uniform_design(self._space, cube, 1, rng("random-search"))[0]
-        return [Proposal(self._space.snap(point), "random")]
+        return [Proposal(point, "random")]
 
     def observe(self, observations: Sequence[Observation]) -> None:
         pass  # nothing is learned

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from fedsim.errors import Interrupted, UserCodeError, cannot_write
 from fedsim.files import write_atomically, writing
+from fedsim.protocol import AgentId
 from fedsim.record.runfolder import RunFolder
 
 LARGEST = 4_000_000
@@ -31,6 +32,7 @@ LAST_BYTES = 4_000
 """How much of its last output an error shows."""
 
 _TOKEN = "state/token"
+_RUNNING = "running"
 
 _WHOSE = "--- above: "
 _DROPPED = b"--- earlier lines were dropped\n"
@@ -41,12 +43,19 @@ class Printed:
     """What was printed in one turn.
 
     Attributes:
+        process: the name of the process.
         whose: e.g. ``agent 3, round 5``; empty if the turn has not ended, or its process died.
         text: the lines.
     """
 
+    process: str
     whose: str
     text: str
+
+    def is_of(self, agent: AgentId) -> bool:
+        """Whether it was printed in an agent's turn."""
+        running = f"{_RUNNING}/agent-{agent}-"
+        return self.whose.startswith(f"agent {agent},") or self.process.startswith(running)
 
 
 class Log:
@@ -267,7 +276,23 @@ def flush() -> None:
             stream.flush()
 
 
-def read_log(path: Path) -> Iterator[Printed]:
+def running(agent: AgentId, step: int, index: int) -> str:
+    """Return the name of the process that evaluates one proposal, while it does."""
+    return f"{_RUNNING}/agent-{agent}-{step}-{index}"
+
+
+def read_logs(folder: Path) -> Iterator[Printed]:
+    """Yield what all logs of a seed hold, in the order of their names; nothing if there are none.
+
+    Args:
+        folder: the seed's ``logs``.
+    """
+    for path in sorted(folder.rglob("*.log")):
+        with suppress(FileNotFoundError):  # its process has just ended
+            yield from read_log(path, path.relative_to(folder).with_suffix("").as_posix())
+
+
+def read_log(path: Path, process: str = "") -> Iterator[Printed]:
     """Yield what a log holds, turn after turn.
 
     Raises:
@@ -277,12 +302,12 @@ def read_log(path: Path) -> Iterator[Printed]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith(_WHOSE):
-                yield Printed(line.removeprefix(_WHOSE).rstrip("\n"), "".join(lines))
+                yield Printed(process, line.removeprefix(_WHOSE).rstrip("\n"), "".join(lines))
                 lines = []
             else:
                 lines.append(line)
     if lines:
-        yield Printed("", "".join(lines))
+        yield Printed(process, "", "".join(lines))
 
 
 def unfinished(path: Path) -> str:

@@ -237,7 +237,11 @@ def locked(folder: Path, wait_seconds: float) -> Iterator[Sequence[str]]:
                 )
             time.sleep(0.1)
         can = {NO_LOCKS: held is not None, NO_SYNC: sync(file.fileno())}
-        yield [warning for warning, possible in can.items() if not possible]
+        try:
+            yield [warning for warning, possible in can.items() if not possible]
+        finally:
+            if held:  # closing is not enough: what a user's code has forked holds the file, too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def is_locked(folder: Path) -> bool | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
+from fedsim.protocol import AgentId
+from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
 from fedsim.results.reading import read_run
@@ -69,6 +71,14 @@ class SeedRun:
     def rounds(self) -> pd.DataFrame:
         """One row per round so far; errors as in :meth:`table`."""
         return self.table("rounds")
+
+    def printed(self, agent: AgentId | None = None) -> list[Printed]:
+        """Return what its objectives and programs printed, turn after turn.
+
+        Args:
+            agent: only what was printed in this agent's turns.
+        """
+        return [p for p in read_logs(self.folder.logs) if agent is None or p.is_of(agent)]
 
     def table(self, name: str) -> pd.DataFrame:
         """Return ``observations`` or ``rounds`` so far.

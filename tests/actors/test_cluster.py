@@ -73,7 +73,7 @@ class TestExistingClusters:
     ) -> None:
         path = write_config({**one_host, "rounds": 1}, tmp_path)
         arguments = ("run", path, "--address", ray_cluster, "--out", str(tmp_path / "run"))
-        with start_fedsim(*arguments) as driver:
+        with start_fedsim("-q", *arguments) as driver:
             _, errors = driver.communicate(timeout=PATIENCE)
         assert (driver.returncode, errors) == (0, "")
         assert ray.get(ray.put(1)) == 1  # the cluster lives on
@@ -152,3 +152,22 @@ with terminal_and_signals_kept():
 assert os.getpgrp() == group
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
+
+
+@pytest.mark.heavy
+def test_a_sigterm_while_ray_starts_is_not_lost() -> None:
+    code = """
+import signal, sys
+from fedsim.actors.cluster import terminal_and_signals_kept
+from fedsim.signals import StopSignals
+(stops := StopSignals()).listen()
+try:
+    with terminal_and_signals_kept():
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))  # as ray.init does
+        signal.raise_signal(signal.SIGTERM)
+except KeyboardInterrupt as error:
+    print(error, stops.exit_code)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True, text=True)
+    assert done.stdout == "stopped by SIGTERM 143\n"

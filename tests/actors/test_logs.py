@@ -67,7 +67,7 @@ def test_tasks_prints_are_in_the_run_folder(
     found = logs(tmp_path / "run")
     everyones(found.pop("tasks"))
     if not far:
-        assert found == {"objectives": [Printed("objectives", "built\n" * 6)]}
+        assert found == {"objectives": [Printed("", "objectives", "built\n" * 6)]}
 
 
 @pytest.mark.parametrize("cpus", [None, 0.5])

@@ -394,6 +394,7 @@ class TestRefusals:
             ({"lower": 0.0, "scale": "log"}, "lower > 0"),
             ({"scale": "cubic"}, "'linear' or 'log'"),
             ({"levels": 1}, "at least 2 levels"),
+            ({"levels": 2.5}, "at least 2 levels, got 2.5"),
             ({"levels": 2**41}, r"at most 2\^40 levels"),
             ({"levels": 3, "integer": True}, "whole numbers, got 0.5 among 3 levels"),
             ({"upper": 10.0, "lower": 1.0, "scale": "log", "levels": 3, "integer": True}, "3.16"),
@@ -410,6 +411,9 @@ class TestRefusals:
             Space(())
         with pytest.raises(ConfigError, match="different parameter names"):
             Space((Parameter("a", 0, 1), Parameter("a", 0, 2)))
+        wrong: Any = ("a", 0, 1)
+        with pytest.raises(ConfigError, match=r"expected Parameter or Choice, got 'a'"):
+            Space(wrong)
 
     @pytest.mark.parametrize(
         ("point", "message"),

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from fedsim.cli import privacy
 from fedsim.cli.privacy import privacy_app
+from fedsim.cli.session import Session
 from fedsim.errors import ConfigError
 from tests.util.processes import loaded_by
 from tests.util.strict import strict_json
@@ -23,7 +24,7 @@ CALIBRATE = {"--agents": "200", "--sampling-rate": "0.25", "--rounds": "40", "--
 
 def invoke(command: str, options: dict[str, str], *flags: str) -> Any:
     arguments = [word for pair in options.items() for word in pair]
-    return CliRunner().invoke(privacy_app, [command, *arguments, *flags])
+    return CliRunner().invoke(privacy_app, [command, *arguments, *flags], obj=Session())
 
 
 def test_subsampled_json() -> None:
@@ -113,6 +114,9 @@ def test_a_long_calibration_tells_what_it_does(monkeypatch: pytest.MonkeyPatch) 
     quick = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json")
     assert quick.stderr == ""
     assert quick.stdout == result.stdout
+    monkeypatch.setattr(privacy, "_SECONDS_BETWEEN_LINES", 0.0)
+    quiet = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json", "--quiet")
+    assert quiet.stderr == ""
 
 
 @pytest.mark.parametrize(

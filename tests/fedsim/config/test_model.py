@@ -12,8 +12,8 @@ from fedsim.config.model import (
     parse_config,
     parse_seeds,
     read_config,
-    ready_names,
 )
+from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError

@@ -33,7 +33,7 @@ MADE = DataSet("made", "made", "none", "the cellar", (data_file("made.npz", b"ma
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the set ``toy``, in ``tmp_path``; only ``toy`` and ``made`` are known."""
-    for module in ("fedsim.data.datasets", "fedsim.cli.data"):
+    for module in ("fedsim.data.datasets", "fedsim.data.catalogue"):
         monkeypatch.setattr(f"{module}.DATA_SETS", {"toy": TOY, "made": MADE})
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -12,6 +12,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import fedsim
+from fedsim.acquisition import draw_candidates
 from fedsim.errors import ConfigError
 from fedsim.imports import load_class
 from fedsim.methods.dp_fts_de import DPFTSDE
@@ -22,7 +23,9 @@ from fedsim.protocol import Context, Observation
 from fedsim.rng import Keys
 from fedsim.space import Array, Choice, Parameter, Space
 from fedsim.surrogates.fit import fit
+from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import GRID_WORK
+from fedsim.surrogates.rff import draw_features
 from fedsim.testing import check_method, check_scenario
 from tests.util.mixed import MIXED
 
@@ -35,6 +38,7 @@ def _one_thread() -> Iterator[None]:
 
 
 SPACE = Space((Choice("k", list("abcd")), Parameter("x", 0, 1), Parameter("n", 1, 5, integer=True)))
+TALL = Parameter("t", 0, 1)  # with it, a space is no grid
 TOPS = {"a": (0.5, 0.2, 1), "b": (0.6, 0.9, 5), "c": (1.0, 0.4, 4), "d": (0.7, 0.7, 2)}
 
 
@@ -66,6 +70,20 @@ def test_thompson_sampling_finds_the_best_option(method: Any, good: bool) -> Non
     # 12 would come once in 1400, and 6 or more once in 1800.
     found = sum(share_of_best(method, seed) >= 0.5 for seed in range(12))
     assert (found >= 6) == good
+
+
+def test_whole_numbers_and_options_are_drawn_uniformly() -> None:
+    # Binomial(3000, 1/3): standard deviation 25.8; 4 of them.
+    space = Space((Parameter("n", 0, 2, integer=True), Choice("k", list("abc")), TALL))
+    agent = RandomSearch(Context(space, 1, 9, 0), initial_points=3000).agent(0)
+    design = [p.u for p in agent.propose(0, None, Keys(0, 0, 0))]
+    queries = [agent.propose(step, None, Keys(0, 0, step))[0].u for step in range(1, 3001)]
+    candidates = draw_candidates(space, 3000, np.random.default_rng(0))
+    for U in (design, queries, candidates):
+        points = [space.to_point(u) for u in U]
+        for name, values in (("n", (0, 1, 2)), ("k", ("a", "b", "c"))):
+            counts = [sum(p[name] == v for p in points) for v in values]
+            assert np.abs(np.array(counts) - 1000).max() < 104
 
 
 @pytest.mark.parametrize(
@@ -107,9 +125,6 @@ def test_a_choice_has_one_length_scale() -> None:
 def test_random_features_and_the_exact_kernel_agree_on_embedded_points() -> None:
     # Statistical: the inner product of M features has a standard deviation of at most
     # sqrt(1 / M) about the kernel; 5 of them.
-    from fedsim.surrogates.kernels import Kernel
-    from fedsim.surrogates.rff import draw_features
-
     U = np.array([o.u for o in history(SPACE, 25)])
     Z, M = SPACE.embed(U), 20_000
     for family in ("squared_exponential", "matern52"):

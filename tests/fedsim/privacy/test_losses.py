@@ -70,7 +70,7 @@ def test_little_probability_is_outside_the_bulk(log_tail: float, q: float, z: fl
 def test_dots_are_exact_and_the_lines_between_them_are_above(
     direction: Any, q: float, z: float, step: float
 ) -> None:
-    nodes = np.arange(-40, 41) * step
+    nodes = np.asarray(np.arange(-40, 41) * step, dtype=float)
     loss = discretise(nodes, q, z, direction)
     parts = (loss.losses, loss.log_masses, loss.log_infinite)
     total = np.exp(loss.log_masses).sum() + math.exp(loss.log_infinite)

@@ -95,7 +95,7 @@ def test_a_large_log_keeps_the_last_lines(
         log.turn(whose)
         log.write(text)
         if text:
-            expected.append(Printed(whose, text if text.endswith("\n") else f"{text}\n"))
+            expected.append(Printed("", whose, text if text.endswith("\n") else f"{text}\n"))
     log.turn("")
     assert path.stat().st_size <= 400
     log.close()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -70,6 +71,24 @@ class TestRunFolder:
         folder.journal.write_text("kept")
         folder.create({})
         assert folder.journal.read_text() == "kept"
+
+
+def test_a_lock_ends_even_if_something_forked_holds_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, copies = fcntl.flock, list[int]()
+
+    def copying(file: IO[str], kind: int) -> None:
+        copies.append(os.dup(file.fileno()))  # as in a forked process
+        lock(file, kind)
+
+    monkeypatch.setattr(fcntl, "flock", copying)
+    with locked(tmp_path, 0):
+        pass
+    monkeypatch.undo()
+    assert not is_locked(tmp_path)
+    for copy in copies:
+        os.close(copy)
 
 
 def test_whether_a_folder_is_locked_is_told_without_writing(tmp_path: Path) -> None:

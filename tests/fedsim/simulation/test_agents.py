@@ -88,6 +88,9 @@ def leave() -> Any:
     raise SystemExit(0)
 
 
+FOUR = 4.5 / 11  # the coordinate of 4 among the whole numbers from 0 to 10
+
+
 class TestHandle:
     @pytest.mark.parametrize(("direction", "sign"), [("maximize", 1.0), ("minimize", -1.0)])
     def test_agents_maximise_and_the_record_keeps_the_sign(
@@ -97,10 +100,10 @@ class TestHandle:
         (answer,) = group(Workload(3.0, direction), method).handle(step(), [Task(1, 4)])
         (record,) = answer.observations
         assert (record.agent, record.step, record.index, record.source) == (1, 4, 0, "own")
-        assert record.u == (0.4,)  # 0.44 is 4.4, and the parameter is an integer
+        assert record.u == (FOUR,)  # 0.44 is in its cell
         assert record.y == 3.0
         ((agent, observation),) = method.seen
-        assert (agent, observation.y, observation.u.tolist()) == (1, 3.0 * sign, [0.4])
+        assert (agent, observation.y, observation.u.tolist()) == (1, 3.0 * sign, [FOUR])
         assert answer.payload is None
 
     def test_the_noiseless_value_is_recorded_but_not_shown(self) -> None:
@@ -158,7 +161,7 @@ class TestEvaluator:
                 proposed.extend(new)
                 one, other = new
                 record = Recorded.made(one.agent, one.step, 0, one.proposals[0], Evaluation(7.0))
-                failed = Failed(other.agent, other.step, 0, (0.4,), "own", "refused")
+                failed = Failed(other.agent, other.step, 0, (FOUR,), "own", "refused")
                 return {
                     one.agent: Evaluated((record,), (), 1.5),
                     other.agent: Evaluated((), (failed,), 0.5),
@@ -168,7 +171,7 @@ class TestEvaluator:
         method: Any = Puppet()
         agents = AgentGroup(SPEC, scenario, method, Outside(), Activity())
         first, second = agents.handle(step(), [Task(0, 3), Task(1, 3)])
-        assert [p.proposals[0].u.tolist() for p in proposed] == [[0.4], [0.4]]
+        assert [p.proposals[0].u.tolist() for p in proposed] == [[FOUR], [FOUR]]
         assert scenario.calls == 0
         assert [o.y for _, o in method.seen] == [7.0]
         assert (first.observations[0].y, first.objective_cpu_seconds) == (7.0, 1.5)

@@ -1,0 +1,118 @@
+"""What the command line says about a failure: words on stderr, and JSON on stdout if asked."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.session import Session
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
+
+# typer brings its own copy of click or uses the installed one; this is the one in use.
+_ClickException: Any = typer.BadParameter.__mro__[2]
+
+INTERNAL = 1
+"""The exit code of a fault of fedsim's own."""
+USAGE = 2
+
+MOST_CHARACTERS = 4_000
+"""Of a message: a user's error may hold megabytes."""
+MOST_TRACEBACK_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a command failed.
+
+    Attributes:
+        kind: the error's class, such as ``ConfigError``, or ``UsageError``.
+        message: what happened, and what to do.
+        exit_code: the command's exit code.
+        folder: the run folder, if one was made.
+        traceback: of the user's own code, or an empty string.
+    """
+
+    kind: str
+    message: str
+    exit_code: int
+    folder: str | None = None
+    traceback: str = ""
+
+
+def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failure:
+    """Return why a command failed.
+
+    Args:
+        error: what ended it.
+        stopped: the exit code if it was stopped from outside.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return Failure("Interrupted", str(error) or "stopped by Ctrl-C", stopped)
+    if isinstance(error, _ClickException):
+        return Failure("UsageError", error.format_message(), USAGE)
+    if isinstance(error, FedsimError):
+        folder = getattr(error, "folder", None)
+        told = error.user_traceback if isinstance(error, UserCodeError) else ""
+        return Failure(
+            type(error).__name__,
+            shortened(str(error), MOST_CHARACTERS),
+            stopped if isinstance(error, Interrupted) else error.exit_code,
+            None if folder is None else str(folder),
+            shortened(told, MOST_TRACEBACK_CHARACTERS),
+        )
+    if isinstance(error, FileNotFoundError) and not _current_folder_exists():
+        return Failure("UsageError", "the current folder was removed; change to another", USAGE)
+    if isinstance(error, OSError):
+        words = f"{error.filename}: cannot be read or written: {error.strerror}"
+        return Failure("OSError", words, FedsimError.exit_code)
+    return Failure(type(error).__name__, _internal(error), INTERNAL)
+
+
+def report(failure: Failure, error: BaseException, session: Session) -> None:
+    """Tell the user: in words on stderr, and as JSON on stdout if this was asked for."""
+    console = make_console(stderr=True)
+    if failure.traceback:
+        console.print(failure.traceback.rstrip(), markup=False, soft_wrap=True)
+    if isinstance(error, _ClickException):
+        error.show()
+    else:
+        start = "" if failure.kind == "Interrupted" else "error: "
+        told = f"{start}{failure.message}"
+        console.print(told, style="bold red", markup=False, soft_wrap=True)
+    if session.verbose:
+        console.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+    if session.as_json:
+        print_json({"error": {**asdict(failure), "traceback": failure.traceback or None}})
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text with at most ``most`` characters: its start, and a part of its end."""
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end]}\n[... {len(text) - most:,} characters ...]\n{text[-end:]}"
+
+
+def _internal(error: BaseException) -> str:
+    """Return a fault of fedsim in words; the place helps to find out whether it is known."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    words = shortened(f"{type(error).__name__}: {error}", MOST_CHARACTERS)
+    return (
+        f"a fault in fedsim: {words}{place}. Please report it, with what `fedsim -v ...` prints "
+        "for the same command"
+    )
+
+
+def _current_folder_exists() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - Path.cwd() does the same
+    except FileNotFoundError:
+        return False
+    return True

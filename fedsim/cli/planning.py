@@ -1,0 +1,37 @@
+"""``fedsim run --dry-run``: the resolved configuration, the plan and the privacy it will cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedsim.cli.summary import privacy_sentence
+from fedsim.config.experiment import Experiment
+from fedsim.config.model import delta_of
+from fedsim.files import format_yaml
+from fedsim.placement import place
+from fedsim.results.losses import epsilons
+
+
+def planned(experiment: Experiment, jobs: str) -> dict[str, Any]:
+    """Return the resolved configuration, the resource plan and the planned privacy loss."""
+    checks, placement = place(experiment, experiment.jobs, jobs)
+    return {
+        "config": experiment.config.model_dump(mode="json"),
+        "backend": placement.backend,
+        "plan": placement.plan,
+        "epsilon": {
+            label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
+            for label, variant in experiment.variants.items()
+        },
+    }
+
+
+def print_plan(planned: dict[str, Any]) -> None:
+    """Print what :func:`planned` returned; the text is a configuration, too."""
+    print(format_yaml(planned["config"]), end="")
+    print(f"# backend: {planned['backend']}\n# plan: {planned['plan']}")
+    for label, epsilon in planned["epsilon"].items():
+        print(
+            f"# {label}: "
+            + (f"privacy: {privacy_sentence(epsilon)}" if epsilon else "no privacy loss")
+        )

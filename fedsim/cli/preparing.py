@@ -1,0 +1,121 @@
+"""Commands for before a run: ``list``, ``init`` and ``evaluate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedsim.cli.completion import complete_ready, complete_scenario
+from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
+from fedsim.cli.options import JsonOption, SetOption
+from fedsim.errors import ConfigError, RunFolderError, cannot_write
+
+
+def list_names(as_json: JsonOption = False) -> None:
+    """List scenarios, methods and ready configurations."""
+    from rich.table import Table
+
+    from fedsim.config.ready import ready_names, ready_text
+    from fedsim.config.registry import METHODS, SCENARIOS
+    from fedsim.files import parse_yaml
+
+    ready = {name: str(parse_yaml(ready_text(name))["method"]["name"]) for name in ready_names()}
+    found = {
+        "configurations": {name: f"ready to run, with {method}" for name, method in ready.items()},
+        "scenarios": {name: entry.summary for name, entry in SCENARIOS.items()},
+        "methods": {name: entry.summary for name, entry in METHODS.items()},
+    }
+    if as_json:
+        print_json(found)
+        return
+    for kind, names in found.items():
+        table = Table(title=kind, title_justify="left", show_header=False, box=None)
+        for name, summary in names.items():
+            table.add_row(name, summary)
+        make_console().print(table)
+
+
+def init(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A ready configuration; `fedsim list` shows them.", autocompletion=complete_ready
+        ),
+    ],
+) -> None:
+    """Copy a ready configuration into the current folder, to edit and run."""
+    from fedsim.config.ready import ready_text
+
+    path = Path(f"{name}.yaml")
+    text = ready_text(name)
+    if path.exists():
+        raise RunFolderError(f"{path}: already exists; move it away first")
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise cannot_write(path, error, "make room, then write it again") from error
+    print(f"{path} written; edit it, then: fedsim run {path}")
+
+
+def evaluate(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario's name, module:Class, or a file.", autocompletion=complete_scenario
+        ),
+    ],
+    point: Annotated[str, typer.Option(help='JSON: {"C": 1, "gamma": 0.1} or [1, 0.1]')],
+    agent: Annotated[int, typer.Option("--agent", "-i", help="Which agent's objective.")] = 0,
+    noiseless: Annotated[bool, typer.Option(help="The value without observation noise.")] = False,
+    assignments: SetOption = None,
+    seed: Annotated[int, typer.Option(help="The run's seed.")] = 0,
+    data: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Call one agent's objective once."""
+    from fedsim.config.construct import build_scenario
+    from fedsim.config.experiment import prepare
+    from fedsim.rng import Keys
+    from fedsim.simulation.evaluation import build_objective, call_once
+
+    with only_json_on_stdout(as_json):
+        experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
+        spec = experiment.spec(next(iter(experiment.variants.values())), seed)
+        built = build_scenario(spec)
+        if not 0 <= agent < built.agents:
+            raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
+        named = built.space.checked(_point(point))
+        objective = build_objective(spec, built, agent)
+        where = f"agent {agent}, point {named}"
+        found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
+    if noiseless and found.noiseless is None:
+        raise ConfigError(f"--noiseless: {scenario} does not return noiseless values")
+    value = found.noiseless if noiseless else found.y
+    record = {"value": value, "point": named, "agent": agent}
+    if as_json:
+        print_json(record)
+    else:
+        print(f"{value!r} at {named}")
+
+
+def _point(text: str) -> Any:
+    try:
+        point = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"--point: not valid JSON: {error}") from None
+    if not isinstance(point, (dict, list)):
+        raise ConfigError(f"--point: expected an object or a list, got {text}")
+    return point
+
+
+def _source(scenario: str) -> Any:
+    """Return a scenario's configuration: that of a file or ready name, else a minimal one."""
+    from fedsim.config.model import read_config
+    from fedsim.config.ready import ready_names
+
+    if scenario in ready_names() or Path(scenario).is_file():
+        return read_config(scenario)
+    return {"scenario": {"name": scenario}, "method": {"name": "random-search"}, "rounds": 1}

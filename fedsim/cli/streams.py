@@ -1,0 +1,85 @@
+"""The standard streams of the command line's process: open, and never a reason to fail a run."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TextIO, cast
+
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+def make_usable() -> None:
+    """Make the streams usable, whatever the caller did to them.
+
+    - A closed one (``>&-``) becomes ``/dev/null``: else the next file that is opened, such as a
+      journal, would get its number, and what a user's library prints would end up there.
+    - A terminal or locale without Greek letters is no error.
+    - What cannot be written to stderr is lost: a run does not end because its log or its terminal
+      is gone.
+    """
+    for number, name in enumerate(STREAMS):
+        if getattr(sys, name) is None or not _is_open(number):
+            _point_at_nothing(number)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.stderr = cast(TextIO, _Lossy(sys.stderr))
+
+
+def discard_output() -> None:
+    """Discard what is buffered for stdout, so that Python's own last flush does not fail."""
+    with suppress(io.UnsupportedOperation):  # it has no number: a test's own stream
+        _point_at_nothing(sys.stdout.fileno())
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _point_at_nothing(number: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    if nothing != number:
+        os.dup2(nothing, number)
+        os.close(nothing)
+    os.set_inheritable(number, True)
+
+
+class _Lossy:
+    """A text stream whose failures to write are ignored.
+
+    Args:
+        stream: the stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text, or lose it."""
+        with suppress(OSError):
+            return self._stream.write(text)
+        return self._lose(len(text))
+
+    def flush(self) -> None:
+        """Flush, or lose what is buffered."""
+        with suppress(OSError):
+            return self._stream.flush()
+        self._lose(0)
+        return None
+
+    def _lose(self, length: int) -> int:
+        with suppress(OSError, ValueError):
+            _point_at_nothing(self._stream.fileno())
+        return length
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -1,0 +1,57 @@
+"""SIGTERM and SIGHUP stop a process as Ctrl-C does, and say which of them it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+
+HANDLED = (signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """Lets SIGTERM and SIGHUP raise ``KeyboardInterrupt``, with words, in the main thread.
+
+    Only the first one does: batch systems and closing terminals send several, and what is written
+    after the first must not be disturbed. A signal that was ignored before (``nohup``) stays so.
+
+    Processes that a user's code forks get the default back: their parent ends them with SIGTERM, as
+    ``multiprocessing.Pool`` does, and expects that they die. Until then the signals wait: Python
+    forgets those that reach a child before it is ready.
+    """
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._forking = threading.local()
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a process that was stopped: 128 and the signal's number."""
+        return 128 + (signal.SIGINT if self._received is None else self._received)
+
+    def listen(self) -> None:
+        """Install the handlers; call it in the main thread."""
+        for number in HANDLED:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._stop)
+        os.register_at_fork(
+            before=self._hold, after_in_parent=self._let_go, after_in_child=self._restore_defaults
+        )
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self._received is None:
+            self._received = number
+            raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+
+    def _restore_defaults(self) -> None:
+        for number in HANDLED:
+            if signal.getsignal(number) == self._stop:
+                signal.signal(number, signal.SIG_DFL)
+        self._let_go()
+
+    def _hold(self) -> None:
+        self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+
+    def _let_go(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)

@@ -1,0 +1,30 @@
+"""Options and whole numbers reach hosts and tasks as they were written."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from tests.util.mixed import MIXED
+from tests.util.small import UserModule, body, small
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("resources", [None, {"cpus": 1.0}], ids=["hosts", "tasks"])
+def test_journals_are_those_of_one_process(
+    resources: Any, here: Path, user_module: UserModule
+) -> None:
+    # The objective checks the kinds of its values.
+    scenario = {"name": f"{user_module(MIXED)}:Mixed", "agents": 3}
+    config = small("dp-fts-de", scenario=scenario, rounds=3)
+    config["method"] |= {"subregions": 3, "own_probability": 0.5}
+    serial, ray = (
+        fedsim.run({**config, **more}, out=name)
+        for name, more in (
+            ("serial", {}),
+            ("ray", {"backend": "ray", "resources": resources}),
+        )
+    )
+    journals = [body(run.runs[0].folder.journal) for run in (serial, ray)]
+    assert journals[0] == journals[1]

@@ -1,0 +1,128 @@
+"""What one evaluation takes is measured once, and the evaluation is not lost."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.config.experiment import prepare
+from fedsim.errors import ObjectiveError
+from fedsim.measuring import FirstEvaluation
+from fedsim.preflight import check
+from fedsim.resources import Resources
+from tests.util.small import UserModule, small
+
+COUNTED = """
+    import threading, time
+    from fedsim.resources import Resources
+    from fedsim.space import Parameter, Space
+
+    calls = []
+    let_go = threading.Event()
+
+    class Mine:
+        space, direction, agents = Space((Parameter("x", 0, 1),)), "maximize", 2
+
+        def __init__(self, seed: int, cpus: float = 0.0):
+            self.seed, self.cpus = seed, cpus
+
+        def objective(self, agent):
+            return Objective(self.seed, agent, self.cpus)
+
+    class Objective:
+        def __init__(self, seed, agent, cpus):
+            self.seed, self.agent = seed, agent
+            self.resources = Resources(cpus) if cpus else None
+
+        def __call__(self, point, rng):
+            calls.append((self.seed, self.agent))
+            {body}
+            return point["x"] + rng.normal()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedsim.placement.usable_cpus", lambda: 2)
+
+
+def counted(user_module: UserModule, body: str = "pass", **changes: Any) -> dict[str, Any]:
+    return small(scenario={"name": f"{user_module(COUNTED.format(body=body))}:Mine"}, **changes)
+
+
+def calls() -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = next(
+        m for n, m in sys.modules.items() if n.startswith("users_")
+    ).calls
+    return found
+
+
+def first(raw: dict[str, Any]) -> FirstEvaluation | None:
+    (found,) = check(prepare(raw), measuring=True).values()
+    return found.first
+
+
+def test_the_first_evaluation_counts_for_the_run(here: Path, user_module: UserModule) -> None:
+    """The objective is called again only to see what it costs once everything is loaded."""
+    raw = counted(user_module, seeds=[3, 4])
+    fedsim.run(raw, out="measured")
+    measured = calls().copy()
+    calls().clear()
+    fedsim.run(raw, out="reference", jobs=1)
+    assert measured == [(3, 0), *calls()]
+    for seed in (3, 4):
+        journals = [Path(f) / f"seed-{seed}/journal.jsonl" for f in ("measured", "reference")]
+        assert journals[0].read_bytes() == journals[1].read_bytes()
+
+
+def test_a_long_one_is_not_repeated(here: Path, user_module: UserModule) -> None:
+    raw = counted(user_module, "time.sleep(1.01 if len(calls) == 1 else 0)", seeds=[3, 4])
+    fedsim.run(raw, jobs=1, out="one")
+    calls().clear()
+    found = first(raw)
+    assert found is not None
+    assert found.seconds >= 1.01
+    assert (found.design, found.spec.seed) == (2, 3)
+    assert calls() == [(3, 0)]
+
+
+def test_what_is_loaded_at_first_does_not_count(here: Path, user_module: UserModule) -> None:
+    found = first(counted(user_module, "time.sleep(0.3 if len(calls) == 1 else 0)"))
+    assert found is not None
+    assert found.seconds < 0.3
+
+
+@pytest.mark.parametrize("trouble", ["1 / 0", "return None"])
+def test_a_failure_is_left_to_the_run(here: Path, user_module: UserModule, trouble: str) -> None:
+    raw = counted(user_module, trouble, seeds=[0, 1])
+    assert first(raw) is None
+    with pytest.raises(ObjectiveError, match=r"^the objective r.* \(agent 0, round 0"):
+        fedsim.run(raw)
+    assert fedsim.load("runs/small-1").runs[0].status == "failed"
+
+
+def test_one_that_hangs_is_named(here: Path, user_module: UserModule) -> None:
+    raw = counted(user_module, "let_go.wait(600)", deadlines={"evaluation": 0.1})
+    start = time.monotonic()
+    with pytest.raises(ObjectiveError, match=r"did not return within 0\.1 s \(agent 0, round 0"):
+        first(raw)
+    assert time.monotonic() - start < 300
+    next(m for n, m in sys.modules.items() if n.startswith("users_")).let_go.set()
+
+
+@pytest.mark.parametrize(
+    ("backend", "measured"), [("auto", False), ("serial", True)], ids=["auto", "serial"]
+)
+def test_what_runs_as_a_task_is_not_measured(
+    here: Path, user_module: UserModule, backend: str, measured: bool
+) -> None:
+    raw = counted(user_module, backend=backend)
+    raw["scenario"]["cpus"] = 1.0
+    assert (first(raw) is not None) == measured
+    (found,) = check(prepare(raw)).values()
+    assert (found.evaluation, found.first) == (Resources(1.0), None)

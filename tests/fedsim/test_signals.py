@@ -1,0 +1,71 @@
+"""Signals that stop a process: said once, with the right exit code, and not to its children."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.util.processes import PATIENCE
+
+pytestmark = pytest.mark.heavy
+
+
+def printed(code: str, *shell: str) -> list[str]:
+    """Return the lines that a fresh process prints."""
+    start = "import os, signal, sys\nfrom fedsim.signals import StopSignals\n"
+    command = [*shell, sys.executable, "-c", start + code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_first_one_is_told_and_the_next_do_not_disturb() -> None:
+    code = """
+for number in (signal.SIGTERM, signal.SIGHUP):
+    (stops := StopSignals()).listen()
+    print(stops.exit_code)
+    try:
+        signal.raise_signal(number)
+    except KeyboardInterrupt as error:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
+        print(error, stops.exit_code)
+"""
+    assert printed(code) == ["130", "stopped by SIGTERM 143", "130", "stopped by SIGHUP 129"]
+
+
+def test_what_was_ignored_stays_ignored() -> None:
+    code = "StopSignals().listen(); signal.raise_signal(signal.SIGHUP); print('here')"
+    assert printed(code, "nohup") == ["here"]
+
+
+def test_forked_children_die_as_their_parent_expects() -> None:
+    """Also in the worker's thread, from which objectives fork."""
+    code = """
+import threading
+StopSignals().listen()
+def fork():
+    if (child := os.fork()) == 0:
+        signal.pause()
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+fork()
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+print(signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL)
+"""
+    assert printed(code) == ["-15", "-15", "True"]
+
+
+def test_a_handler_of_the_users_own_survives_in_children() -> None:
+    code = """
+StopSignals().listen()
+signal.signal(signal.SIGTERM, lambda number, frame: os._exit(7))
+if (child := os.fork()) == 0:
+    signal.raise_signal(signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert printed(code) == ["7"]
