@@ -87,8 +87,9 @@ def _start(workers: int) -> None:
                 "task_events_report_interval_ms": 0,
             },
         )
-    except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
-        raise ResourceError(f"Ray cannot start on this machine: {error}") from error
+    except Exception as error:  # it also trips over what it does not expect in /proc
+        why = f"{type(error).__name__}: {error}"
+        raise ResourceError(f"Ray cannot start on this machine: {why}") from error
 
 
 def _join(address: str, deadline: float) -> None:

@@ -60,6 +60,10 @@ class RunError(FedsimError):
     """The run itself failed."""
 
 
+class ProtocolError(RunError):
+    """A server program or an aggregator used its fleet wrongly, or returned what it must not."""
+
+
 class UserCodeError(RunError):
     """A user's scenario, objective, method or aggregator raised.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import itertools
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TypeGuard, TypeVar
 
-from fedsim.errors import ConfigError, FedsimError, RunError, UserCodeError, nearest
+from fedsim.errors import ConfigError, FedsimError, ProtocolError, RunError, UserCodeError, nearest
 
 Ability = TypeVar("Ability")
 
@@ -26,6 +27,8 @@ _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen 
 def user_code(doing: str) -> Iterator[None]:
     """Turn any error of the block into a :class:`UserCodeError`; fedsim's own errors pass through.
 
+    Except for a :class:`ProtocolError`: it is the user's code that has broken a rule.
+
     ``SystemExit`` in the user's code is an error, too: it must not end fedsim silently.
 
     Args:
@@ -33,6 +36,8 @@ def user_code(doing: str) -> Iterator[None]:
     """
     try:
         yield
+    except ProtocolError as error:
+        raise UserCodeError(f"{doing}: {error}", _users_frames(error)) from None
     except FedsimError:
         raise
     except (Exception, SystemExit) as error:
@@ -48,6 +53,16 @@ def user_traceback(error: BaseException) -> str:
     if own or isinstance(error, SyntaxError):  # raised in none of the user's frames
         summary.stack = traceback.StackSummary.from_list(own)
     return "".join(summary.format())
+
+
+def _users_frames(error: BaseException) -> str:
+    """Return where the user's code called ours, without our frames; empty if it did not."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = (*_NOT_THE_USERS, contextlib.__file__)
+    own = [f for f in frames if not f.filename.startswith(ours)]
+    return "".join(
+        ["Your code, most recent call last:\n", *traceback.format_list(own)] if own else ()
+    )
 
 
 def user_stack(frame: FrameType) -> str:

@@ -30,6 +30,9 @@ from fedsim.simulation.calls import (
 )
 from fedsim.workload import Scenario
 
+ROUNDING = 1e-9
+"""How far a proposal's coordinates may be outside [0, 1]; it is moved inside."""
+
 
 class AgentGroup:
     """Some of the agents of one run; in one process, also the fleet's transport to all of them.
@@ -150,7 +153,8 @@ class AgentGroup:
             if failure is not None:
                 raise failure
             keys = Keys(self._spec.seed, task.agent, task.step)
-            points = self._points(program.propose(task.step, call.message, keys), doing)
+            proposals = program.propose(task.step, call.message, keys)
+            points = self._points(task.step, proposals, doing)
         return Proposed(task.agent, task.step, points, seconds + time.thread_time() - start)
 
     def _settle(self, call: Call, task: Task) -> Answer:
@@ -178,11 +182,11 @@ class AgentGroup:
             ]
         )
 
-    def _points(self, proposals: Iterable[Proposal], doing: str) -> tuple[Proposal, ...]:
+    def _points(self, step: int, proposals: Iterable[Proposal], doing: str) -> tuple[Proposal, ...]:
         """Return checked proposals, moved to the space's grid levels and whole numbers.
 
         Raises:
-            RunError: if there are none, or one has the wrong shape or a non-finite coordinate.
+            RunError: if there are none, or several after step 0, or one is not a point of the cube.
         """
         space, what = self._space, f"{doing}: propose()"
         expect(isinstance(proposals, Iterable), what, "a list of Proposal", proposals)
@@ -200,9 +204,18 @@ class AgentGroup:
                     f"{doing}: expected proposals of {space.dimension} finite unit coordinates, "
                     f"got {u}"
                 )
+            if (u < -ROUNDING).any() or (u > 1 + ROUNDING).any():
+                raise RunError(
+                    f"{what}: expected coordinates from 0 to 1, got {u}; a proposal is a point of "
+                    "the unit cube: clip it, or map values in the user's units with space.to_unit"
+                )
             checked.append(Proposal(space.snap(u), proposal.source))
-        if not checked:
-            raise RunError(f"{doing}: expected at least one proposal, got none")
+        if not checked or (len(checked) > 1 and step > 0):
+            expected = "one proposal after the initial design" if step else "at least one proposal"
+            raise RunError(
+                f"{what}: expected {expected}, got {len(checked) or 'none'}; a round has one query "
+                "per agent, and the server says who takes part (fleet.step(..., to=...))"
+            )
         return tuple(checked)
 
     def _doing(self, task: Task, call: Call) -> str:

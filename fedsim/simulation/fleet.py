@@ -16,7 +16,7 @@ from numbers import Integral
 from typing import Protocol
 
 from fedsim.config.spec import Availability
-from fedsim.errors import RunError, RunFolderError
+from fedsim.errors import ProtocolError, RunFolderError
 from fedsim.imports import expect
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
@@ -28,6 +28,7 @@ from fedsim.record.position import Position, recorded_by_agent
 from fedsim.simulation.availability import present
 from fedsim.simulation.calls import Answer, Call, Task
 from fedsim.simulation.releases import AggregationFleet, Releases
+from fedsim.simulation.rounds import CurrentRound, servers_fault
 
 
 class Transport(Protocol):
@@ -53,7 +54,7 @@ class RecordingFleet:
         aggregators: the aggregators that the server program may use, by name.
         availability: the probability that an agent takes part in a round.
         log: what this process prints, or None; while agents work, it is theirs.
-        round: the only round that calls may name, or None: any; -1: those before round 0.
+        round: what the server program may do now.
     """
 
     transport: Transport
@@ -66,7 +67,7 @@ class RecordingFleet:
     aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
     availability: Availability = 1.0
     log: Log | None = None
-    round: int | None = None
+    round: CurrentRound = field(default_factory=CurrentRound)
 
     def step(
         self,
@@ -78,13 +79,17 @@ class RecordingFleet:
         via: Aggregator | None = None,
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.step`."""
-        self._check_aggregator(via)
-        expect(message is None or isinstance(message, Broadcast), "message", "a Broadcast", message)
-        t, chosen, agents = self._taking_part(t, to)
+        with servers_fault():
+            self._check_aggregator(via)
+            given = isinstance(message, Broadcast)
+            expect(message is None or given, "message", "a Broadcast", message)
+            t, chosen, agents = self._taking_part(t, to)
+            self.round.step(t, chosen)
+            if message is not None:
+                message = Broadcast(frozen(message.payload, "the server's message"))
+            then = _frozen(then)
         recorded = self.position.next_recorded(StepEntry, t)
-        if message is not None:
-            message = Broadcast(frozen(message.payload, "the server's message"))
-        call = Call(t, self.position.entries, True, message, _frozen(then))
+        call = Call(t, self.position.entries, True, message, then)
         made = None if recorded is None else recorded_by_agent(recorded, agents)
         tasks = [
             Task(
@@ -115,9 +120,11 @@ class RecordingFleet:
         via: Aggregator | None = None,
     ) -> Replies | Release:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
-        self._check_aggregator(via)
-        expect(isinstance(request, Request), "request", "a Request", request)
-        t, chosen, agents = self._taking_part(t, to)
+        with servers_fault():
+            self._check_aggregator(via)
+            expect(isinstance(request, Request), "request", "a Request", request)
+            t, chosen, agents = self._taking_part(t, to)
+            asked = _frozen(request)
         recorded = self.position.next_recorded(AskEntry, t)
         entry = AskEntry(t, request.kind, agents, _others(chosen, agents))
         if recorded not in (None, entry):
@@ -129,7 +136,7 @@ class RecordingFleet:
             Task(agent, self._last_step(agent), self.position.request_number(agent, step=False))
             for agent in agents
         ]
-        call = Call(t, self.position.entries, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, asked)
         answers = self._exchange(call, tasks)
         if recorded is None:
             self.journal.append(entry.to_json())
@@ -155,8 +162,10 @@ class RecordingFleet:
             to: the agents to ask; None for all.
             number: how often this kind was asked before.
         """
-        expect(isinstance(request, Request), "request", "a Request", request)
-        t, chosen, agents = self._taking_part(t, to)
+        with servers_fault():
+            expect(isinstance(request, Request), "request", "a Request", request)
+            t, chosen, agents = self._taking_part(t, to)
+            asked = _frozen(request)
         again = first is not None and (request.kind, number) == (first.kind, 0)
         scope = f"release {self.position.releases}: {request.kind} {number}: "
         tasks = [
@@ -165,7 +174,7 @@ class RecordingFleet:
             else Task(agent, self._last_step(agent), scope=scope)
             for agent in agents
         ]
-        call = Call(t, self.position.entries, False, None, _frozen(request))
+        call = Call(t, self.position.entries, False, None, asked)
         return _replies(chosen, self._exchange(call, tasks, request.kind))
 
     def _received(
@@ -185,7 +194,7 @@ class RecordingFleet:
             fleet = AggregationFleet(self.members, ask, request, replies)
             received = self.releases.make(t, replies, via, fleet)
         elif any(reply.status == "lost_keys" for reply in replies):
-            raise RunError(
+            raise ProtocolError(
                 "agents that were rebuilt have lost their keys: ask for what needs secrets "
                 "through an aggregator (via), which can make new keys and ask again"
             )
@@ -221,18 +230,16 @@ class RecordingFleet:
         """Return the round, the agents chosen for a call, and those of them that are present.
 
         Raises:
-            RunError: if the round or an agent is not the run's.
+            ProtocolError: if the round or an agent is not the run's.
         """
         expect(_is_whole(t), "t", "the round, a whole number", t)
-        if self.round is not None and max(t, -1) != self.round:
-            expected = f"round {self.round}" if self.round >= 0 else "a round below 0"
-            raise RunError(f"t: expected {expected}, got {t}")
+        self.round.check(int(t))
         whole = to is None or (isinstance(to, Iterable) and all(map(_is_whole, to)))
         expect(whole, "to", "a list of agents, or None", to)
         chosen = self.members if to is None else tuple(sorted(set(map(int, to))))
         unknown = set(chosen) - self.position.steps.keys()
         if unknown:
-            raise RunError(
+            raise ProtocolError(
                 f"to: expected agents 0 to {len(self.members) - 1}, got {sorted(unknown)}"
             )
         return int(t), chosen, present(self.seed, t, chosen, self.availability)
@@ -242,7 +249,7 @@ class RecordingFleet:
 
     def _check_aggregator(self, via: Aggregator | None) -> None:
         if via is not None and not any(via is known for known in self.aggregators.values()):
-            raise RunError(
+            raise ProtocolError(
                 f"via: expected one of the server program's aggregators "
                 f"({', '.join(self.aggregators) or 'it has none'}), got a {type(via).__name__}; "
                 "add it to the program's `aggregators`, so that its state is saved"

@@ -165,15 +165,16 @@ def run_in_memory(
         Releases(position, journal, context.seed, observe),
         aggregators_of(server),
     )
-    fleet.round = -1
+    fleet.round.begin(-1)
     with user_code("the server failed to start"):
         server.start(fleet)
     for t in range(context.rounds + 1):
-        fleet.round = t
+        fleet.round.begin(t)
         with user_code(f"the server failed in round {t}"):
             if restart:
                 server, fleet.aggregators = _restarted(make().server(), server, fleet, t)
             server.round(t, fleet)
+            fleet.round.end()
     return log
 
 

@@ -39,6 +39,7 @@ from fedsim.record.tally import Tally
 from fedsim.resources import Resources
 from fedsim.simulation.fleet import RecordingFleet, Transport
 from fedsim.simulation.releases import Releases
+from fedsim.simulation.rounds import servers_fault
 from fedsim.workload import Scenario
 
 
@@ -216,12 +217,14 @@ class _Loop:
     @contextmanager
     def _server(self, t: int, doing: str) -> Iterator[None]:
         """Run the server program in round ``t``; its errors show what it printed last."""
-        self.fleet.round, log = t, self.fleet.log
+        self.fleet.round.begin(t)
+        log = self.fleet.log
         if log is not None:
             log.turn(f"server, round {t}")
         try:
             with user_code(f"{self._words} {doing}"):
                 yield
+                self.fleet.round.end()
         except UserCodeError as error:
             if log is not None:
                 log.explain(error)
@@ -235,14 +238,15 @@ class _Loop:
 
     def _finish(self, rounds: int, info: RoundInfo | None) -> None:
         """Write the timings and the checkpoint of a round, after which it is not done again."""
-        with user_code(f"{self._words} to return its state"):
+        with user_code(f"{self._words} to return its state"), servers_fault():
             state = _state(self.program, "the server's state()")
             aggregators = {
                 name: _state(one, f"the state() of aggregator {name}")
                 for name, one in self.aggregators.items()
             }
+            numbers = _numbers(info)
         self.recorder.timings.append(
-            {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": _numbers(info)}
+            {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": numbers}
         )
         RunFolder(self.simulation.folder).save_checkpoint(
             Checkpoint(rounds, self.fleet.position.entries, state, aggregators)

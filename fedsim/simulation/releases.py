@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsim.errors import RunError, RunFolderError
+from fedsim.errors import ProtocolError, RunError, RunFolderError
 from fedsim.files import arrays_under, load_arrays, save_arrays
 from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
@@ -94,9 +94,9 @@ class AggregationFleet:
         """Refuse: only the server program lets agents take steps.
 
         Raises:
-            RunError: always.
+            ProtocolError: always.
         """
-        raise RunError("an aggregator may ask the agents, but not let them take a step")
+        raise ProtocolError("an aggregator may ask the agents, but not let them take a step")
 
     def ask(
         self,
@@ -108,7 +108,7 @@ class AggregationFleet:
     ) -> Replies:
         """See :meth:`fedsim.protocol.Fleet.ask`."""
         if via is not None:
-            raise RunError("an aggregator may ask the agents, but not through an aggregator")
+            raise ProtocolError("an aggregator may ask the agents, but not through an aggregator")
         number = self._asked[request.kind]
         self._asked[request.kind] += 1
         replies = self._ask(t, request, to, number)
@@ -120,7 +120,7 @@ class AggregationFleet:
             self._asked.clear()
             self._losses += 1
         if self._losses > MOST_LOSSES:
-            raise RunError(
+            raise ProtocolError(
                 f"agents had lost their keys {self._losses} times in one release: its aggregator "
                 "must make new keys with them before it asks again"
             )

@@ -219,7 +219,10 @@ class TestMethods:
             ("unseeded", "rebuilt from history and state, got .*agent 0"),
             ("writes", "read-only"),
             ("stateless", "rebuilt from history and state, got .*message"),
-            ("idle", "the server to let agents take steps, got none"),
+            (
+                "idle",
+                "the server failed in round 0: expected a call of fleet.step in round 0, got none",
+            ),
         ],
     )
     def test_broken_methods(self, spoil: str, message: str) -> None:
@@ -241,11 +244,22 @@ class TestMethods:
             ),
             ("propose", "text", "propose\\(\\): expected a list of Proposal, got 't'"),
             ("propose", [Proposal(np.zeros(2), None)], "expected a text as source, got None"),  # type: ignore[arg-type]
+            (
+                "propose",
+                [Proposal(np.array([0.5, 1.5]), "own")],
+                "agent 0 failed in round 0: propose.* expected coordinates from 0 to 1, got .*1.5",
+            ),
+            (
+                "propose",
+                [Proposal(np.full(2, 0.5), "own")] * 2,
+                "agent 0 failed in round 1: propose\\(\\): expected one proposal after the initial",
+            ),
             ("reply", [1.0], "agent 0 failed in round 0: its reply: expected named arrays"),
             ("step", {"w": 1}, "message: expected a Broadcast, got {'w': 1}"),
             ("then", "y", "then: expected a Request, got 'y'"),
             ("to", 1, "to: expected a list of agents, or None, got 1"),
             ("to", [0.5], "to: expected a list of agents, or None"),
+            ("to", [0, 3], "to: expected agents 0 to 2, got \\[3\\]"),
             ("t", 0.5, "t: expected the round, a whole number, got 0.5"),
             ("t", 7, "t: expected round 0, got 7"),
             ("aggregate", None, "aggregator Wrong: aggregate\\(\\): expected a Release, got None"),

@@ -288,9 +288,34 @@ class TestMistakes:
         with pytest.raises(RunError, match=r"'tested': agent 1 failed in round 1: expected propos"):
             agents.handle(step(), [Task(1, 0)])
 
-    def test_no_proposals(self) -> None:
-        with pytest.raises(RunError, match="expected at least one proposal, got none"):
-            group(Workload(), Puppet(())).handle(step(), [Task(0, 0)])
+    @pytest.mark.parametrize("u", [-1e-6, 1 + 1e-6, 7.0, -1e300])
+    def test_proposals_outside_the_cube(self, u: float) -> None:
+        agents = group(Workload(), Puppet((Proposal(np.array([u]), "own"),)))
+        words = (
+            r"'tested': agent 1 failed in round 1: propose\(\): expected coordinates from 0 to 1"
+        )
+        with pytest.raises(RunError, match=words):
+            agents.handle(step(), [Task(1, 0)])
+
+    @pytest.mark.parametrize(("u", "moved"), [(-1e-12, 0.0), (1 + 1e-12, 1.0)])
+    def test_rounding_is_no_mistake(self, u: float, moved: float) -> None:
+        agents = group(Workload(), Puppet((Proposal(np.array([u]), "own"),)))
+        (proposed,) = agents.propose(step(), [Task(1, 0)])
+        (snapped,) = Workload().space.snap(np.array([moved])).tolist()
+        assert proposed.proposals[0].u.tolist() == [snapped]
+
+    @pytest.mark.parametrize(
+        ("count", "at", "words"),
+        [
+            (0, 0, "expected at least one proposal, got none"),
+            (0, 2, "expected one proposal after the initial design, got none"),
+            (2, 2, "expected one proposal after the initial design, got 2"),
+        ],
+    )
+    def test_too_few_or_many_proposals(self, count: int, at: int, words: str) -> None:
+        some = (Proposal(np.array([0.5]), "own"),) * count
+        with pytest.raises(RunError, match=words):
+            group(Workload(), Puppet(some)).handle(step(), [Task(0, at)])
 
     @pytest.mark.parametrize("reply", [{"v": "text"}, {"v": {"a": 1}}, {"v": [1j]}, {"v": None}])
     def test_replies_that_are_no_numbers(self, reply: Any) -> None:
