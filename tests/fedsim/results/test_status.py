@@ -20,7 +20,7 @@ from fedsim.record.runfolder import locked
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader
-from tests.util.small import await_lines, small
+from tests.util.small import await_lines, journal_of, small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
 ROUNDS = 6
@@ -195,8 +195,9 @@ def test_what_no_accountant_knows_is_not_hidden(stopped: Path) -> None:
 
 
 def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
-    with (stopped / "journal.jsonl").open("a") as file:
-        file.write('{"kind":"step","t":3,"observations":[[7,0,0,[0.5],1.0,null,"own"]]}\n')
+    lines = [json.loads(line) for line in (stopped / "journal.jsonl").read_text().splitlines()]
+    other = {"kind": "step", "t": 3, "observations": [[7, 0, 0, [0.5], 1.0, None, "own"]]}
+    (stopped / "journal.jsonl").write_bytes(journal_of([*lines, other]))
     with pytest.raises(RunFolderError, match=r"expected agents 0 to 2 in round 3, got \[7\]"):
         only()
 
