@@ -197,13 +197,6 @@ class TestOthers:
     def test_init_of_an_unknown_name(self, fedsim: Command) -> None:
         assert "did you mean 'synthetic'?" in fedsim("init", "syntetic", code=2)[1]
 
-    def test_plot_overlays_runs(self, fedsim: Command) -> None:
-        for _ in range(2):
-            api.run(small())
-        fedsim("plot", "runs/small-1", "runs/small-2", "--out", "both.svg")
-        assert "<svg" in Path("both.svg").read_text("utf-8")
-        assert "--out" in fedsim("plot", "runs/small-1", "--out", "x.nope", code=2)[1]
-
 
 class TestEvaluate:
     SVM = ("evaluate", "digits-svm", "--set", "scenario.agents=3", "--json")

@@ -18,9 +18,13 @@ S, q, z        clipping threshold, sampling rate, noise multiplier
 Deviations from the paper:
 
 - Features are scaled to unit norm, as in FTS (NeurIPS 2020), Appendix A.
-- ``message: mean`` sends the posterior mean instead of a sample, and outputs may be centred by
-  a public constant. A sample's norm is mostly prior noise, about sqrt(M). A mean's norm is far
-  smaller, so S, and with it the noise, can be smaller at the same z.
+- Every agent standardises its outputs by their own mean and spread, as the prior of the weights
+  expects; the paper's outputs are about that size as they are. They can be centred and scaled by
+  public constants instead. Either way an agent's vector is a function of its own data, and is
+  clipped.
+- ``message: mean`` sends the posterior mean instead of a sample. A sample's norm is mostly prior
+  noise, about sqrt(M). A mean's norm is far smaller, so S, and with it the noise, can be smaller at
+  the same z.
 - There is no release after the last query: T queries cost T releases.
 - Without privacy, the server averages over the agents that answered, without sampling. If none
   did, there is no message in the next round, and agents query from their own models. With privacy

@@ -11,9 +11,11 @@ samples at the step's shared candidates, 400 by default (App. B.2.6: 1000 of the
 from the best. A proposal that repeats an earlier query is
 kept: observations are noisy, so a repeated one is informative.
 
-The model is a function of settings and history alone. Hyper-parameters are refitted whenever
-the history's length is a multiple of ``fit_every``, from that part of the history and fixed
-starting points, so an agent rebuilt from its history is the same agent.
+The model is a function of settings and history alone. Length scales and the ratio of noise to
+variance are refitted whenever the history's length is a multiple of ``fit_every``, from that part
+of the history and fixed starting points, so an agent rebuilt from its history is the same agent.
+The variance, whose best value is known in closed form, follows the outputs at every query. So the
+queries do not depend on the outputs' units, and one huge output does not outlast its explanation.
 """
 
 from __future__ import annotations
@@ -21,21 +23,25 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
 from fedsim.cells import Indices
-from fedsim.errors import ConfigError, require
+from fedsim.errors import ConfigError, RunError, require
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Space
-from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.exact_gp import best_variance, condition
 from fedsim.surrogates.fit import Hyperparameters, fit
 from fedsim.surrogates.kernels import Kernel
-from fedsim.surrogates.paths import grid_factor, sample_on_grid, sample_path
+from fedsim.surrogates.paths import feature_count, grid_factor, sample_on_grid, sample_path
+from fedsim.surrogates.scaling import mean_of, standardised
+
+_LARGEST = 1e150
+"""Largest outputs in units of a given prior standard deviation: nothing overflows below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +52,16 @@ class LocalModelSettings:
         kernel: the covariance function's family.
         ard: fit one length scale per parameter instead of one for all.
         length_scale: in unit-cube coordinates; used until the first fit.
-        variance: prior variance of the objective; used until the first fit.
-        noise_variance: variance of the observation noise; used until the first fit.
+        variance: prior variance of the objective, in the outputs' units; used without fits.
+        noise_variance: variance of the observation noise, in the outputs' units; its ratio to
+            ``variance`` is used until the first fit.
         fit_every: refit at multiples of this many observations; 0: never, keep the values above.
         mean: the prior mean: ``zero``, or the mean of the agent's ``observed`` outputs.
         beta: multiplies the posterior standard deviation of a sample.
         candidates: the number of points at which a sample is evaluated, before refinement.
         starts: how many of the best are refined.
-        path_features: random Fourier features of a sample's prior part.
+        path_features: random Fourier features of a sample's prior part; None: by the noise, see
+            :func:`fedsim.surrogates.paths.feature_count`.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -68,7 +76,7 @@ class LocalModelSettings:
     beta: float = 1.0
     candidates: int = 400
     starts: int = 4
-    path_features: int = 100
+    path_features: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("length_scale", "variance", "noise_variance"):
@@ -78,7 +86,8 @@ class LocalModelSettings:
         expected = "a number of observations, or 0 for no fits"
         self._require(self.fit_every >= 0, "fit_every", expected)
         for name in ("candidates", "starts", "path_features"):
-            self._require(getattr(self, name) >= 1, name, "at least 1")
+            count = getattr(self, name)
+            self._require(count is None or count >= 1, name, "at least 1")
         if self.mean not in ("zero", "observed"):
             raise ConfigError(
                 f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
@@ -188,7 +197,10 @@ class LocalModel:
         self._outputs = np.append(self._outputs, [o.y for o in observations])
 
     def hyperparameters(self) -> Hyperparameters:
-        """Return the current values: those of the last fit at this length of the history."""
+        """Return the current values: those of the last fit at this length of the history.
+
+        They are in units of the outputs' spread then, else as the settings say.
+        """
         s, n = self._settings, len(self._outputs)
         size = n - n % s.fit_every if s.fit_every else 0
         if self._fitted is None or self._fitted[0] != size:
@@ -213,20 +225,23 @@ class LocalModel:
 
     def _propose(self, keys: Keys) -> Array:
         s, space = self._settings, self._shared.space
-        current, y = self.hyperparameters(), self.outputs
-        mean = self._mean(y)
-        generator = keys("posterior-sample")
-        factor = self._shared.grid_factor(current.kernel)
+        current, generator = self.hyperparameters(), keys("posterior-sample")
+        # In units of the prior's standard deviation, or if that is fitted of the outputs' spread.
+        kernel = replace(current.kernel, variance=1.0)
+        noise = current.noise_variance / current.kernel.variance
+        y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
+        factor, beta = self._shared.grid_factor(kernel), s.beta
+        if s.fit_every or factor is None:
+            posterior = condition(kernel, noise, space.embed(self.inputs), y)
+        if s.fit_every and y.any():
+            beta *= math.sqrt(best_variance(posterior, y))
         if factor is not None:
             observed = grid_indices(space, self.inputs)
-            noise = current.noise_variance
-            sample = sample_on_grid(factor, observed, y - mean, noise, s.beta, generator)
+            sample = sample_on_grid(factor, observed, y, noise, beta, generator)
             assert space.grid is not None
             best: Array = space.grid[int(np.argmax(sample))]
             return best
-        inputs = space.embed(self.inputs)
-        posterior = condition(current.kernel, current.noise_variance, inputs, y, mean)
-        path = sample_path(posterior, s.path_features, s.beta, generator)
+        path = sample_path(posterior, s.path_features or feature_count(noise), beta, generator)
         candidates = self._shared.candidates(keys.seed, keys.step, s.candidates)
         piece = Piece(whole_cube(space.dimension), path)
         ranking = path.ranking(space.embed(candidates))
@@ -234,17 +249,35 @@ class LocalModel:
         return u
 
     def _fit(self, size: int) -> Hyperparameters:
-        s, outputs = self._settings, self.outputs[:size]
-        if size == 0 or np.ptp(outputs) == 0.0:  # equal outputs cannot be fitted
+        s, y = self._settings, self._standardised(size)
+        if not y.any():  # no outputs, or equal ones, cannot be fitted
             kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
             return Hyperparameters(kernel, s.noise_variance)
         space = self._shared.space
-        inputs, residuals = space.embed(self.inputs[:size]), outputs - self._mean(outputs)
-        return fit(s.kernel, s.ard, inputs, residuals, space.embedded_widths)
+        return fit(s.kernel, s.ard, space.embed(self.inputs[:size]), y, space.embedded_widths)
 
-    def _mean(self, outputs: Array) -> float:
-        observed = self._settings.mean == "observed" and len(outputs) > 0
-        return float(outputs.mean()) if observed else 0.0
+    def _standardised(self, size: int) -> Array:
+        """Return the first outputs, minus the prior mean, in units of their spread."""
+        return standardised(self._outputs[:size], centred=self._settings.mean == "observed")
+
+    def _in_prior_units(self) -> Array:
+        """Return the outputs, minus the prior mean, in units of the prior's standard deviation.
+
+        Raises:
+            RunError: if they are too large for that.
+        """
+        s, y = self._settings, self._outputs
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = mean_of(y) if s.mean == "observed" else 0.0
+            scaled: Array = (y - centre) / math.sqrt(s.variance)
+            largest = np.abs(scaled).max(initial=0.0)
+        if not largest <= _LARGEST:
+            raise RunError(
+                f"method.surrogate.variance: expected the prior variance of the outputs, got "
+                f"{s.variance:g} for outputs of up to {np.abs(y).max():g}; use about their "
+                "variance, or let it be fitted (fit_every above 0)"
+            )
+        return scaled
 
 
 def grid_indices(space: Space, inputs: Array) -> Indices:

@@ -21,6 +21,7 @@ from fedsim.space import Array, Box
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import FeatureFunction, RandomFeatures, draw_features
+from fedsim.surrogates.scaling import standardised
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,10 @@ class MessageSettings:
 
     Attributes:
         kind: ``sample`` of the posterior, as in the paper, or its ``mean``.
-        center: public constant subtracted from outputs, in units where larger is better.
+        center: public constant subtracted from outputs, in units where larger is better; None:
+            every agent standardises its own outputs, so that messages do not depend on units.
+        scale: public constant that outputs minus ``center`` are divided by, above 0; not used
+            without ``center``.
         features: the number of random features M, at least 1.
         kernel: family of the shared kernel.
         length_scale: of the shared kernel, in unit-cube coordinates; public.
@@ -39,17 +43,19 @@ class MessageSettings:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     kind: Literal["sample", "mean"] = "sample"
-    center: float = 0.0
+    center: float | None = None
     features: int = 100
     kernel: Literal["squared_exponential", "matern52"] = "squared_exponential"
     length_scale: float = 0.1
     noise_variance: float = 1e-2
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         where = "method.message"
-        require(math.isfinite(self.center), f"{where}.center", "a number", self.center)
+        if self.center is not None:
+            require(math.isfinite(self.center), f"{where}.center", "a number", self.center)
         require(self.features >= 1, f"{where}.features", "at least 1", self.features)
-        for name in ("length_scale", "noise_variance"):
+        for name in ("length_scale", "noise_variance", "scale"):
             value = getattr(self, name)
             require(0 < value < math.inf, f"{where}.{name}", "a number above 0", value)
 
@@ -94,9 +100,10 @@ class FederatedWork:
             outputs: observed there, shape (n,).
             generator: consumed by a sample.
         """
-        centred = outputs - self.settings.center
-        posterior = linear_posterior(features, centred, self.settings.noise_variance)
-        return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
+        s = self.settings
+        y = standardised(outputs) if s.center is None else (outputs - s.center) / s.scale
+        posterior = linear_posterior(features, y, s.noise_variance)
+        return posterior.mean if s.kind == "mean" else posterior.sample(generator)
 
     def maximiser(self, vectors: Array, t: int) -> Array:
         """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.

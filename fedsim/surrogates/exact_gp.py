@@ -73,3 +73,15 @@ def condition(
     factor = factorise(covariance, f"Gaussian process, {kernel}, noise variance {noise_variance:g}")
     weights = solve(factor, outputs - mean_constant)
     return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights)
+
+
+def best_variance(posterior: ExactGP, residuals: Array) -> float:
+    """Return the factor of kernel and noise variance at which observations are most likely.
+
+    It is r^T (K + sigma^2 I)^-1 r / n (Rasmussen and Williams, 2006, Section 5.4.1).
+
+    Args:
+        posterior: conditioned on the residuals, with mean constant 0.
+        residuals: r, shape (n,), n at least 1.
+    """
+    return float(residuals @ posterior.weights) / len(residuals)

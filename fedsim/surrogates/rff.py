@@ -17,6 +17,7 @@ prior need them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from fedsim.errors import require
 from fedsim.space import Array
-from fedsim.surrogates.kernels import Kernel, Single
+from fedsim.surrogates.kernels import Kernel
 
 _T = TypeVar("_T", np.float32, np.float64)
 
@@ -49,15 +50,19 @@ class RandomFeatures:
     def matrix(self, U: Array) -> Array:
         """Return phi at the rows of ``U`` (n, D), shape (n, M)."""
         cosines = np.cos(U @ self.frequencies.T + self.phases)
-        cosines *= self._scale(cosines)
+        cosines *= self._deviation * self._scale(cosines)
         return cosines
 
-    def single_sums(self, U: Array, weights: Array) -> Single:
-        """Return phi(u)^T weights, shape (n,), with single-precision cosines: ten times faster."""
-        S, b, w = (a.astype(np.float32) for a in (self.frequencies, self.phases, weights))
+    def single_sums(self, U: Array, weights: Array) -> Array:
+        """Return phi(u)^T weights, shape (n,), with single-precision cosines: ten times faster.
+
+        Only numbers of about the size 1 are in single precision, whatever the units.
+        """
+        size = float(np.abs(weights).max()) or 1.0
+        S, b, w = (a.astype(np.float32) for a in (self.frequencies, self.phases, weights / size))
         cosines = np.cos(U.astype(np.float32) @ S.T + b)
-        sums: Single = (cosines @ w) * self._scale(cosines)[:, 0]
-        return sums
+        sums: Array = ((cosines @ w) * self._scale(cosines)[:, 0]).astype(np.float64)
+        return self._deviation * size * sums
 
     def sums_and_gradients(self, U: Array, weights: Array) -> tuple[Array, Array]:
         """Return phi(u)^T weights and its gradient at the rows of ``U`` (n, D).
@@ -74,18 +79,23 @@ class RandomFeatures:
         values = (cosines @ weights)[:, None] * scale  # (n, 1)
         pull = np.sin(angles)
         if self.normalised:
-            pull *= weights - cosines * (values * scale / self.variance)
+            pull *= weights - cosines * (values * scale)
         else:
             pull *= weights
-        return values[:, 0], -scale * (pull @ self.frequencies)
+        return self._deviation * values[:, 0], -self._deviation * scale * (pull @ self.frequencies)
+
+    @property
+    def _deviation(self) -> float:
+        """The kernel's standard deviation s."""
+        return math.sqrt(self.variance)
 
     def _scale(self, cosines: NDArray[_T]) -> NDArray[_T]:
-        """Return the factors that turn cosines (n, M) into features, shape (n, 1) or (1, 1)."""
+        """Return the factors that turn cosines (n, M) into phi / s, shape (n, 1) or (1, 1)."""
         if self.normalised:
             squared_norms = np.square(cosines).sum(axis=1, keepdims=True)
-            scale: NDArray[_T] = np.sqrt(cosines.dtype.type(self.variance) / squared_norms)
+            scale: NDArray[_T] = np.sqrt(cosines.dtype.type(1.0) / squared_norms)
             return scale
-        return np.array([[np.sqrt(2.0 * self.variance / cosines.shape[1])]], cosines.dtype)
+        return np.array([[np.sqrt(2.0 / cosines.shape[1])]], cosines.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
-from fedsim.surrogates.paths import sample_on_grid, sample_path
+from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.rff import draw_features
 
 BUDGET_MS = 4.0
@@ -74,17 +74,19 @@ def continuous_parts() -> dict[str, float]:
     def message() -> Array:
         return linear_posterior(public.matrix(X), y, 1e-2).sample(rng)
 
+    count = feature_count(current.noise_variance / current.kernel.variance)
+
     def sample() -> object:
         posterior = condition(current.kernel, current.noise_variance, X, y, float(y.mean()))
-        return sample_path(posterior, settings.path_features, settings.beta, rng)
+        return sample_path(posterior, count, settings.beta, rng)
 
     posterior = condition(current.kernel, current.noise_variance, X, y, float(y.mean()))
-    path = sample_path(posterior, settings.path_features, settings.beta, rng)
+    path = sample_path(posterior, count, settings.beta, rng)
     ranking = path.ranking(candidates)
     piece = Piece(whole_cube(2), path)
     return {
         "message (posterior and sample)": cpu_ms(message),
-        "own sample": cpu_ms(sample),
+        f"own sample ({count} features)": cpu_ms(sample),
         "candidates": cpu_ms(lambda: path.ranking(candidates)),
         "refinement": cpu_ms(
             lambda: maximize(space, (piece,), candidates, starts=settings.starts, ranking=ranking)

@@ -87,11 +87,15 @@ def candidates_of(count: int = 200, seed: int = 0) -> Array:
     return candidates
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_finds_a_smooth_maximum_at_any_scale(scale: float) -> None:
-    bowl = Bowl((0.3, 0.7), height=2.0 * scale, scale=scale)
-    u, value = maximize(PLANE, [Piece(whole_cube(2), bowl)], candidates_of(), starts=3)
-    np.testing.assert_allclose(u, [0.3, 0.7], atol=1e-3)
+@pytest.mark.parametrize("scale", [1e-290, 1e-150, 1e-9, 1.0, 1e9, 1e150, 1e290])
+@pytest.mark.parametrize("centre", [(0.3, 0.7), (0.3, 0.7, 0.6)])
+def test_finds_a_smooth_maximum_at_any_scale(scale: float, centre: tuple[float, ...]) -> None:
+    bowl = Bowl(centre, height=2.0 * scale, scale=scale)
+    dimension = len(centre)
+    space = cube(dimension)
+    candidates = draw_candidates(space, 200, np.random.default_rng(0))
+    u, value = maximize(space, [Piece(whole_cube(dimension), bowl)], candidates, starts=3)
+    np.testing.assert_allclose(u, centre, atol=1e-3)
     assert value == pytest.approx(2.0 * scale, rel=1e-6)
 
 

@@ -21,6 +21,7 @@ from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
 from fedsim.rng import SERVER, Keys
 from fedsim.space import Array, Parameter, Space
+from fedsim.surrogates.linear import linear_posterior
 
 GRID = Space((Parameter("x", 0.0, 1.0, levels=200),))
 SQUARE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
@@ -145,6 +146,33 @@ def test_a_samples_norm_is_prior_noise_and_a_means_is_small() -> None:
     assert norms["mean"] < 2
 
 
+@pytest.mark.parametrize("kind", ["sample", "mean"])
+def test_outputs_are_standardised_or_scaled_by_public_constants(kind: Any) -> None:
+    # Exact.
+    rng = np.random.default_rng(5)
+    X, y = rng.random((12, 2)), 50.0 + 7.0 * rng.standard_normal(12)
+    for settings, expected in (
+        (MessageSettings(kind, None, 30), (y - y.mean()) / y.std()),
+        (MessageSettings(kind, None, 30, scale=9.0), (y - y.mean()) / y.std()),
+        (MessageSettings(kind, 40.0, 30), y - 40.0),
+        (MessageSettings(kind, 40.0, 30, scale=8.0), (y - 40.0) / 8.0),
+    ):
+        federated = FederatedWork(Context(SQUARE, 10, 5, 0), settings, 1, SURROGATE)
+        features = federated.features.matrix(X)
+        posterior = linear_posterior(features, expected, settings.noise_variance)
+        sample = posterior.sample(np.random.default_rng(0))
+        vector = federated.message(features, y, np.random.default_rng(0))
+        np.testing.assert_allclose(vector, posterior.mean if kind == "mean" else sample, atol=1e-9)
+
+
+def test_equal_outputs_say_nothing() -> None:
+    federated = work(SQUARE, 1, "mean")
+    features = federated.features.matrix(np.random.default_rng(0).random((3, 2)))
+    for y in ([0.1] * 3, [1e300] * 3):
+        vector = federated.message(features, np.array(y), np.random.default_rng(0))
+        np.testing.assert_array_equal(vector, np.zeros(30))
+
+
 def test_agents_explore_their_own_sub_region_first() -> None:
     method = DPFTSDE(Context(SQUARE, 8, 5, 0), subregions=4, surrogate=SURROGATE)
     boxes = SQUARE.subregions(4)
@@ -246,6 +274,7 @@ def test_the_noise_only_control_does_not_depend_on_the_messages(tmp_path: Path) 
         ({"message": {"features": 0}}, "features"),
         ({"message": {"length_scale": float("nan")}}, "length_scale"),
         ({"message": {"center": float("inf")}}, "center"),
+        ({"message": {"scale": 0.0}}, "scale"),
         ({"dp": {"sampling_rate": 1.5}}, "sampling_rate"),
         ({"dp": {"noise_multiplier": 0.0}}, "noise_multiplier"),
         ({"dp": {"clipping_norm": -1.0}}, "clipping_norm"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from fedsim.rng import Keys
 from fedsim.space import Array, Box, Parameter, Space, uniform_design
 from fedsim.surrogates.fit import fit
 from fedsim.surrogates.kernels import Kernel
+from fedsim.surrogates.scaling import standardised
 
 PLANE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 1e-3, 10.0, scale="log")))
 GRID = Space((Parameter("x", 0.0, 1.0, levels=50),))
@@ -174,8 +176,40 @@ def test_hyperparameters_come_from_the_longest_settled_prefix() -> None:
     y = list(np.random.default_rng(1).random(13))
     for ard in (False, True):
         model = model_with(PLANE, LocalModelSettings(fit_every=5, ard=ard), y)
-        X, r = model.inputs[:10], model.outputs[:10]
-        assert model.hyperparameters() == fit("squared_exponential", ard, X, r - r.mean())
+        X, r = model.inputs[:10], standardised(model.outputs[:10])
+        assert model.hyperparameters() == fit("squared_exponential", ard, X, r)
+
+
+@pytest.mark.parametrize("space", [PLANE, GRID])
+@pytest.mark.parametrize("mean", ["zero", "observed"])
+def test_the_variance_is_the_best_for_all_outputs(
+    space: Space, mean: Any, monkeypatch: Any
+) -> None:
+    # Length scale and noise ratio are those of the first ten, or before that of the settings.
+    betas: list[float] = []
+    for name in ("sample_path", "sample_on_grid"):
+        original = getattr(local_model, name)
+
+        def sample(*given: Any, original: Any = original) -> Any:
+            betas.append(given[-2])
+            return original(*given)
+
+        monkeypatch.setattr(local_model, name, sample)
+    settings = LocalModelSettings(mean=mean, beta=1.5, noise_variance=0.03, variance=0.1)
+    y = [0.3 + math.sin(7.0 * i) for i in range(13)]
+    for size in (3, 13):
+        model = LocalModel(settings, SharedWork(space))
+        design = np.random.default_rng(0).random((size, space.dimension))
+        observed = [space.snap(u) for u in design]
+        model.observe([Observation(0, i, observed[i], y[i], "") for i in range(size)])
+        current = model.hyperparameters()
+        ratio = current.noise_variance / current.kernel.variance
+        assert size == 13 or ratio == pytest.approx(0.3)
+        model.propose(Keys(0, 0, 1))
+        r = standardised(np.array(y[:size]), centred=mean == "observed")
+        A = replace(current.kernel, variance=1.0).matrix(model.inputs, model.inputs)
+        best = r @ np.linalg.solve(A + ratio * np.eye(size), r) / size
+        assert betas.pop() == pytest.approx(1.5 * math.sqrt(best), rel=1e-6)
 
 
 def test_fixed_hyperparameters_before_the_first_fit_and_without_fits() -> None:

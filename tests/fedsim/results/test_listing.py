@@ -133,6 +133,12 @@ def test_where_runs_are_looked_for(tmp_path: Path) -> None:
     assert [run.folder for run in list_runs(tmp_path)] == [tmp_path / "a" / "b" / "x-1"]
 
 
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "runs" / "x-1", {})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert [run.folder for run in list_runs("~/runs")] == [tmp_path / "runs" / "x-1"]
+
+
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nowhere: expected a folder with runs"):
         list_runs(tmp_path / "nowhere")

@@ -219,7 +219,7 @@ def test_half_a_header_is_no_journal_yet(stopped: Path) -> None:
 
 def test_it_tells_what_the_tables_tell_later(stopped: Path) -> None:
     found = only()
-    last = load("runs/small-1").rounds.iloc[-1]
+    last = load("runs/small-1").read("rounds")[0].iloc[-1]
     assert asdict(found.progress.scores) == {name: last[name] for name in asdict(Scores())}
     assert found.privacy is not None
     assert found.privacy.delta == 1e-3

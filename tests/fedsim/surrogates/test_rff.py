@@ -58,9 +58,21 @@ def test_values_and_gradients(normalised: bool) -> None:
         step = h * np.eye(2)[d]
         slope = (function.values(U + step) - function.values(U - step)) / (2 * h)
         np.testing.assert_allclose(gradients[:, d], slope, rtol=1e-5, atol=1e-6)
-    single = features.single_sums(U, function.weights)
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, values, atol=1e-4)
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("size", [0.0, 1e-150, 1.0, 1e150])
+def test_single_precision_sums_agree_in_any_unit(normalised: bool, size: float) -> None:
+    rng = np.random.default_rng(2)
+    U, w = rng.random((5, 2)), rng.standard_normal(30)
+    for kernel, weights in (
+        (Kernel("matern52", (0.2, 0.5), 1.3 * size**2 or 1.0), w),
+        (Kernel("matern52", (0.2, 0.5), 1.3), size * w),
+    ):
+        features = draw_features(kernel, 2, 30, rng, normalised=normalised)
+        single = features.single_sums(U, weights)
+        expected = features.matrix(U) @ weights
+        np.testing.assert_allclose(single, expected, atol=1e-4 * (np.abs(expected).max() or 1.0))
 
 
 def test_same_generator_same_features_and_inputs_untouched() -> None:
