@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,17 +188,20 @@ def test_folders_of_earlier_versions_are_shown(stopped: Path) -> None:
     assert (found.state, found.privacy) == (whole.state, whole.privacy)
 
 
+def append(journal: Path, line: dict[str, Any]) -> None:
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    journal.write_bytes(journal_of([*lines, line]))
+
+
 def test_what_no_accountant_knows_is_not_hidden(stopped: Path) -> None:
-    with (stopped / "journal.jsonl").open("a") as file:
-        file.write('{"kind":"release","t":3,"event":{"kind":"later"}}\n')
+    append(stopped / "journal.jsonl", {"kind": "release", "t": 3, "event": {"kind": "later"}})
     record = only().record()
     assert record["epsilon"] == {"releases": 4, "not_accounted": "later, subsampled-gaussian"}
 
 
 def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
-    lines = [json.loads(line) for line in (stopped / "journal.jsonl").read_text().splitlines()]
     other = {"kind": "step", "t": 3, "observations": [[7, 0, 0, [0.5], 1.0, None, "own"]]}
-    (stopped / "journal.jsonl").write_bytes(journal_of([*lines, other]))
+    append(stopped / "journal.jsonl", other)
     with pytest.raises(RunFolderError, match=r"expected agents 0 to 2 in round 3, got \[7\]"):
         only()
 
