@@ -9,12 +9,12 @@ from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
-from fedsim.files import format_yaml
 from fedsim.record.lines import encode, seal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
+from fedsim.yamltext import format_yaml
 
 UserModule = Callable[[str], str]
 """The fixture ``user_module``: writes a user's module and returns its name."""

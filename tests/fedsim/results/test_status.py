@@ -16,11 +16,11 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import RunFolderError
-from fedsim.files import format_yaml
 from fedsim.record.runfolder import locked
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader
+from fedsim.yamltext import format_yaml
 from tests.util.small import await_lines, journal_of, small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
