@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fedsim
-import fedsim.config.model
+import fedsim.config.reading
 from fedsim.record.timings import read_timings
 from fedsim.scenarios.landmine import Landmine
 from tests.benchmarks import sleeper
@@ -69,7 +69,7 @@ def measure(config: Mapping[str, Any], data: Path | None = None) -> Outcome:
 
 def landmine(backend: str, score: str) -> dict[str, Any]:
     """Return the paper's setting: q = 0.35, z = 1, P = 4, S = 22, M = 100."""
-    config = fedsim.config.model.read_config("landmine")
+    config = fedsim.config.reading.read_config("landmine")
     return {
         **config,
         "scenario": {**config["scenario"], "score": score},
