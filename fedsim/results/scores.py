@@ -32,6 +32,5 @@ def mean_and_error(values: Sequence[float]) -> str:
     if not values:
         return ""
     array = np.array(values, dtype=float)
-    return with_error(mean(array), standard_error(array)).replace(
-        "± ", "±"
-    )  # lines break at spaces
+    text = with_error(mean(array), standard_error(array))
+    return text.replace("± ", "±")  # lines of a table break at spaces

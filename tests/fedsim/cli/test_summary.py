@@ -11,8 +11,7 @@ from rich.console import Console
 
 from fedsim.cli.main import run_command
 from fedsim.cli.summary import closing_table, privacy_lines
-from fedsim.files import format_yaml
-from tests.util.small import small
+from tests.util.small import small, write
 
 SUMMARY: dict[str, Any] = {
     "variant": "dp-fts-de",
@@ -165,9 +164,9 @@ def test_run_and_show_tell_both_losses(here: Path, capsys: pytest.CaptureFixture
     variants: dict[str, Any] = {
         f"z = {z}": {"method": {"dp": {"noise_multiplier": z}}} for z in (8.0, 0.5)
     }
-    raw = small("dp-fts-de", variants={"alone": {"method": {"name": "ts"}}} | variants)
-    Path("run.yaml").write_text(format_yaml(raw), "utf-8")
-    for command in (["run", "run.yaml"], ["show", "runs/small-1"]):
+    variants = {"alone": {"method": {"name": "ts"}}} | variants
+    raw = small("dp-fts-de", variants=variants, privacy={"delta": 1e-5})
+    for command in (["run", write(raw)], ["show", "runs/small-1"]):
         assert run_command(command) == 0
         lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith("privacy of")]
         assert [line.partition(": ")[0] for line in lines] == [
