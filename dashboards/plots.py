@@ -1,66 +1,238 @@
-"""Curves from run folders: regret or best observed value against rounds."""
+"""Pictures of runs: regret or best values against rounds, evaluations or ε."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+import itertools
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from fedsim.dashboards.curves import Axis, Chart, Panel, chart
 from fedsim.errors import ConfigError, cannot_write
-from fedsim.results.analysis import Run
+from fedsim.results.analysis import AnyRun
+from fedsim.space import Array
 
-LABELS = {"mean_simple_regret": "simple regret", "mean_best_observed": "best observed value so far"}
+SINGLE = (7.0, 4.2)
+"""Inches of a picture with one panel."""
+
+FACET = (4.2, 3.4)
+"""Inches of each of several panels."""
+
+COLUMNS = 3
+INSIDE = 6
+"""Up to so many curves have their legend inside the axes."""
+
+LINES = ("-", "--", "-.", ":")
+MARKERS = ("", "o", "s", "^", "x")
+LEGEND_ROWS = 24
+LONGEST = 64
+"""Characters of a label in a legend."""
 
 
-def plot_runs(runs: Sequence[Run], path: Path) -> Path:
-    """Draw one curve per variant and run, and return the picture's path.
+@dataclass(frozen=True)
+class Picture:
+    """A picture, which notebooks show.
 
-    A curve is the mean over seeds of the mean over agents; its band is one standard error over
-    seeds (none for a single seed). Regret is drawn if all runs have it, else the best
-    observed value.
+    Attributes:
+        chart: what is drawn, as data.
+        figure: the matplotlib figure.
+        path: where it was saved, or None.
+    """
+
+    chart: Chart
+    figure: Figure
+    path: Path | None = None
+
+    def save(self, path: str | Path) -> Path:
+        """Save the picture and return its path.
+
+        Raises:
+            ConfigError: if matplotlib does not know the format.
+            RunFolderError: if it cannot be written.
+        """
+        target = Path(path).expanduser()
+        try:
+            with _quiet():
+                self.figure.savefig(target, dpi=150)
+        except ValueError as error:
+            raise ConfigError(f"--out: {error}") from None
+        except OSError as error:
+            remedy = "make room, then draw it with `fedsim plot`"
+            raise cannot_write(target, error, remedy) from error
+        return target
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        with _quiet():
+            self.figure.savefig(buffer, format="png", dpi=100)
+        return buffer.getvalue()
+
+
+def plot(
+    runs: AnyRun | Sequence[AnyRun],
+    out: str | Path | None = None,
+    *,
+    metric: str | None = None,
+    x: Axis = "rounds",
+    best_agent: bool = False,
+    facet: str | None = None,
+    labels: Sequence[str] | None = None,
+    log: bool = False,
+    title: str | None = None,
+    size: tuple[float, float] | None = None,
+) -> Picture:
+    """Draw one curve per variant: the mean over seeds, with a band of one standard error.
 
     Args:
-        runs: finished runs.
-        path: the picture; its extension sets the format.
+        runs: runs, or their folders; they may be unfinished.
+        out: where to save it; its extension sets the format. None: nowhere.
+        metric: ``simple_regret``, ``inference_regret``, ``best_observed``, ``best_noiseless``,
+            ``regret`` or ``cumulative_regret``; by default the simple regret if all know it, else
+            the best observed value.
+        x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
+        best_agent: the best agent's value instead of the mean over agents.
+        facet: a configuration key, such as ``scenario.agents``: one panel for each of its values.
+        labels: what the runs are called, one for each.
+        log: whether values are on a logarithmic scale.
+        title: above the picture.
+        size: width and height in inches.
 
     Raises:
-        ConfigError: if matplotlib does not know the format.
-        RunFolderError: if a run is not finished, or the picture cannot be written.
+        ConfigError: if an argument is wrong, or no variant has what is asked for.
+        RunFolderError: if a run has nothing to show, or the picture cannot be written.
     """
-    tables = [(run, run.rounds) for run in runs]
-    regret = all("mean_simple_regret" in rounds for _, rounds in tables)
-    column = "mean_simple_regret" if regret else "mean_best_observed"
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for label, curve in _curves(tables, column):
-        (line,) = axes.plot(curve.index, curve["mean"], label=label)
-        if curve["sem"].notna().all():
-            low, high = curve["mean"] - curve["sem"], curve["mean"] + curve["sem"]
-            axes.fill_between(curve.index, low, high, alpha=0.25, color=line.get_color(), lw=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("round (0 is the initial design)")
-    axes.set_ylabel(f"{LABELS[column]}, mean of agents")
+    drawn = chart(runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
+    picture = Picture(drawn, draw(drawn, log=log, title=title, size=size))
+    return picture if out is None else Picture(drawn, picture.figure, picture.save(out))
+
+
+def draw(
+    drawn: Chart,
+    *,
+    log: bool = False,
+    title: str | None = None,
+    size: tuple[float, float] | None = None,
+) -> Figure:
+    """Return the figure of a chart; arguments and errors as in :func:`plot`."""
+    count = len(drawn.panels)
+    columns = min(count, COLUMNS)
+    rows = math.ceil(count / columns)
+    labels = list(dict.fromkeys(c.label for panel in drawn.panels for c in panel.curves))
+    outside = count > 1 or len(labels) > INSIDE
+    legend_columns = math.ceil(len(labels) / LEGEND_ROWS)
+    default = (FACET[0] * columns, FACET[1] * rows) if count > 1 else SINGLE
+    width = default[0] + (2.4 * legend_columns if outside else 0.0)
+    figure = Figure(figsize=size or (width, default[1]), layout="constrained")
+    one_direction = len({panel.direction for panel in drawn.panels}) == 1
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=one_direction).ravel()
+    styles = dict(zip(labels, _styles(len(labels)), strict=True))
+    lines: dict[str, Line2D] = {}
+    power = _power(drawn)
+    for axes, panel in zip(grid, drawn.panels, strict=False):
+        lines |= _draw_panel(axes, panel, styles, power, bold=len(labels) <= INSIDE)
+        _finish_axes(axes, panel, drawn, log=log)
+    words = f"{drawn.y_label}, in 1e{power}" if power else drawn.y_label
+    if count == 1:
+        grid[0].set_xlabel(drawn.x_label)
+        grid[0].set_ylabel(words)
+    else:
+        figure.supxlabel(drawn.x_label, fontsize="medium")
+        figure.supylabel(words.replace(", ", ",\n"), fontsize="medium")
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    _legend(figure, grid[0], lines, legend_columns if outside else 0)
+    if title:
+        figure.suptitle(title).set_parse_math(False)
+    return figure
+
+
+def _styles(count: int) -> list[Mapping[str, Any]]:
+    """Return ``count`` styles: first the colours differ, then the lines, then the markers."""
+    colours = matplotlib.colormaps["tab10"].colors  # type: ignore[attr-defined]
+    styles = [
+        {"color": colour, "linestyle": line, "marker": marker}
+        for marker, line, colour in itertools.product(MARKERS, LINES, colours)
+    ]
+    return [styles[i % len(styles)] for i in range(count)]
+
+
+def _draw_panel(
+    axes: Axes,
+    panel: Panel,
+    styles: Mapping[str, Mapping[str, Any]],
+    power: int,
+    *,
+    bold: bool,
+) -> dict[str, Line2D]:
+    """Draw a panel's curves in units of ``10**power`` and return their lines by label."""
+    lines = {}
+    for curve in panel.curves:
+        every = max(1, len(curve.x) // 10)
+        y = _scaled(curve.y, power)
+        (line,) = axes.plot(curve.x, y, markevery=every, markersize=4, **styles[curve.label])
+        lines[curve.label] = line
+        if curve.standard_error is not None:
+            error = _scaled(curve.standard_error, power)
+            alpha, colour = 0.25 if bold else 0.1, line.get_color()
+            axes.fill_between(curve.x, y - error, y + error, alpha=alpha, color=colour, lw=0)
+    return lines
+
+
+def _power(drawn: Chart) -> int:
+    """Return the power of ten to draw values in: 0, unless matplotlib's own sums would overflow."""
+    values = [abs(y) for panel in drawn.panels for curve in panel.curves for y in curve.y]
+    largest = max(values)
+    return 0 if largest == 0.0 or 1e-250 < largest < 1e250 else math.floor(math.log10(largest))
+
+
+def _scaled(values: Sequence[float], power: int) -> Array:
+    """Return values in units of ``10**power``, which itself may not be a number."""
+    half = power // 2
+    return np.array(values) / 10.0**half / 10.0 ** (power - half)
+
+
+def _finish_axes(axes: Axes, panel: Panel, drawn: Chart, *, log: bool) -> None:
+    if log:
+        if not any(y > 0 for curve in panel.curves for y in curve.y):
+            raise ConfigError(f"--log: expected some positive values of {drawn.metric}, got none")
+        axes.set_yscale("log", nonpositive="mask")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=drawn.x_label.startswith("round")))
+    axes.set_title(panel.title, fontsize="medium").set_parse_math(False)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    try:
-        figure.savefig(path, dpi=150)
-    except ValueError as error:
-        raise ConfigError(f"--out: {error}") from None
-    except OSError as error:
-        raise cannot_write(path, error, "make room, then draw it with `fedsim plot`") from error
-    return path
 
 
-def _curves(
-    tables: Sequence[tuple[Run, pd.DataFrame]], column: str
-) -> Iterator[tuple[str, pd.DataFrame]]:
-    for run, rounds in tables:
-        for variant, own in rounds.groupby("variant", sort=False):
-            label = str(variant) if len(tables) == 1 else f"{variant} ({run.folder.name})"
-            seeds = own["seed"].nunique()
-            curve = own.groupby("round")[column].agg(["mean", "sem"])
-            yield f"{label}, {seeds} seeds" if seeds > 1 else label, curve
+def _legend(figure: Figure, axes: Axes, lines: Mapping[str, Line2D], columns: int) -> None:
+    """Add a legend: beside the axes if ``columns`` is positive, else inside."""
+    handles, names = list(lines.values()), [str(i) for i in range(len(lines))]
+    legend: Legend = (
+        figure.legend(handles, names, loc="outside right upper", ncols=columns, frameon=False)
+        if columns
+        else axes.legend(handles, names, frameon=False)
+    )
+    # Set afterwards: matplotlib hides labels that begin with _, and reads $ as mathematics.
+    for text, label in zip(legend.get_texts(), lines, strict=True):
+        text.set_parse_math(False)
+        text.set_text(_shortened(label))
+        text.set_fontsize("small" if columns else "medium")
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= LONGEST else f"{label[:40]}…{label[-20:]}"
+
+
+def _quiet() -> warnings.catch_warnings[None]:
+    """Return a context without warnings about letters that the font lacks."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)

@@ -124,7 +124,8 @@ def available_megabytes(root: Path = ROOT) -> float:
     Args:
         root: the folder that holds ``proc`` and ``sys``.
     """
-    entries = dict(line.split(":", 1) for line in _read(root / "proc/meminfo").splitlines())
+    known = [line for line in _read(root / "proc/meminfo").splitlines() if ":" in line]
+    entries = dict(line.split(":", 1) for line in known)
     if "MemAvailable" in entries:
         available = float(entries["MemAvailable"].split()[0]) / 1e3
     else:
@@ -163,6 +164,6 @@ def _control_groups(root: Path, controller: str) -> Iterator[Path]:
 def _read(path: Path) -> str:
     """Return a file's text without surrounding space, or an empty string if there is none."""
     try:
-        return path.read_text("utf-8").strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError:
         return ""

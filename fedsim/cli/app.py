@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedsim.cli import best, compare, logs, preparing, running, runs, showing
+from fedsim.cli import best, compare, logs, plotting, preparing, running, runs, showing
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
 from fedsim.cli.privacy import privacy_app
@@ -63,7 +63,7 @@ app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("runs")(runs.runs)
 app.command("show")(showing.show)
-app.command("plot")(showing.plot)
+app.command("plot")(plotting.plot)
 app.command("compare")(compare.compare)
 app.command("best")(best.best)
 app.command("logs")(logs.logs)

@@ -14,7 +14,7 @@ from fedsim.results.comparison import control_differences
 
 def close(run: Run, console: Console) -> dict[str, Any]:
     """Print the outcome, draw the picture and return both as a record."""
-    from fedsim.dashboards.plots import plot_runs
+    from fedsim.dashboards.plots import plot
 
     summaries = run.summaries()
     console.print(closing_table(summaries))
@@ -29,7 +29,7 @@ def close(run: Run, console: Console) -> dict[str, Any]:
         console.print(found.sentence(), markup=False, soft_wrap=True)
     told = shlex.quote(str(run.folder))
     console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
-    picture = plot_runs([run], run.folder / "progress.png")
+    picture = plot(run, run.folder / "progress.png").path
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
     if len(summaries) == 1:

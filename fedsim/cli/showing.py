@@ -1,15 +1,11 @@
-"""Commands that show runs: ``show`` and ``plot``."""
+"""``fedsim show``: a run's results, or how far it is."""
 
 from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
 from fedsim.cli.options import JsonOption, RunFolderArgument
 from fedsim.errors import RunFolderError
@@ -91,19 +87,3 @@ def _sentence(one: SeedRun, status: Status) -> str:
     )
     text = ", ".join(filter(None, parts))
     return ": ".join(filter(None, (text, status.reason, status.lost)))
-
-
-def plot(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(help="Run folders; their curves are overlaid.", autocompletion=complete_run),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The picture: PNG, PDF or SVG.")] = Path(
-        "fedsim.png"
-    ),
-) -> None:
-    """Draw regret (or best observed value) against rounds: mean and standard error over seeds."""
-    from fedsim.dashboards.plots import plot_runs
-    from fedsim.results.analysis import load
-
-    print(plot_runs([load(folder) for folder in folders], out))

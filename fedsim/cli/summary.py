@@ -85,7 +85,8 @@ def _known(summaries: Sequence[Summary], name: str) -> list[float]:
 
 
 def _epsilon(summary: Summary) -> dict[str, Any]:
-    return summary.get("epsilon") or {}
+    """Return what a finished seed spent; empty if nothing, or if it is not finished."""
+    return (summary.get("epsilon") or {}) if summary["status"] == "done" else {}
 
 
 def _failures(summary: Summary) -> Text:

@@ -15,6 +15,7 @@ from typing import Literal
 
 from fedsim.data.catalogue import DATA_SETS, DataFile, DataSet
 from fedsim.errors import ConfigError, MissingDataError, nearest
+from fedsim.files import user_path
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,13 @@ class FileStatus:
 
 
 def named_folder(given: str | Path | None) -> Path | None:
-    """Return the folder named by the user: ``given``, else ``FEDSIM_DATA``, else None."""
+    """Return the folder named by the user: ``given``, else ``FEDSIM_DATA``, else None.
+
+    Raises:
+        ConfigError: if it starts with ``~`` and there is no such home folder.
+    """
     found = given or os.environ.get("FEDSIM_DATA")
-    return Path(found).absolute() if found else None
+    return user_path(found).absolute() if found else None
 
 
 def existing_folder(given: str | Path | None) -> Path | None:

@@ -7,6 +7,7 @@ import math
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -65,9 +66,15 @@ class Facts:
         Raises:
             RunFolderError: if one is missing or wrong.
         """
-        config, manifest = folder.config(), folder.manifest()
+        manifest = folder.manifest()
+        names = {one.name for one in fields(cls)}
         try:
-            return _facts_type().validate_python(cls._known(folder, config, manifest))
+            if not names - {"parameters"} <= manifest.keys():
+                manifest = {**_earlier_facts(folder), **manifest}
+            if manifest["delta"] is None:
+                manifest["delta"] = math.pow(manifest["agents"], -1.1)
+            known = {name: value for name, value in manifest.items() if name in names}
+            return _facts_type().validate_python(known)
         except ValidationError as error:
             first, path = error.errors()[0], folder.path / "manifest.json"
             where = ".".join(map(str, first["loc"]))
@@ -78,23 +85,6 @@ class Facts:
             raise RunFolderError(
                 f"{folder.path}: config.yaml or manifest.json is damaged ({error!r})"
             ) from error
-
-    @classmethod
-    def _known(
-        cls, folder: RunFolder, config: Mapping[str, Any], manifest: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        # Manifests of earlier versions held agents and direction only.
-        known = {
-            "seed": int(folder.path.name.removeprefix("seed-")) if "seed" not in manifest else 0,
-            "rounds": config["rounds"],
-            "optima": None,
-            "parameters": None,
-            **{name: config["privacy"][name] for name in ("delta", "accountant", "accounting")},
-            **manifest,
-        }
-        if known["delta"] is None:
-            known["delta"] = math.pow(known["agents"], -1.1)
-        return {field.name: known[field.name] for field in fields(cls)}
 
     @property
     def sign(self) -> float:
@@ -120,6 +110,17 @@ class Facts:
                 f"seed {self.seed}: the parameters in manifest.json are damaged, or of another "
                 f"version of fedsim ({error})"
             ) from error
+
+
+def _earlier_facts(folder: RunFolder) -> dict[str, Any]:
+    """Return what manifests of earlier versions lacked: they had agents and direction only."""
+    config = folder.config()
+    return {
+        "seed": int(folder.path.name.removeprefix("seed-")),
+        "rounds": config["rounds"],
+        "optima": None,
+        **{name: config["privacy"][name] for name in ("delta", "accountant", "accounting")},
+    }
 
 
 @cache
@@ -156,10 +157,9 @@ def environment() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text("utf-8").splitlines():
+def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    with suppress(OSError):  # there is none on macOS, and not in every container
+        for line in cpuinfo.read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

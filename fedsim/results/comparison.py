@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from fedsim.errors import ConfigError, nearest
@@ -21,8 +20,7 @@ from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
 from fedsim.results.entrants import Entrant, entrants
 from fedsim.results.naming import variants_of
-from fedsim.results.significance import holm, standard_error, student_p, welch
-from fedsim.space import Array
+from fedsim.results.significance import holm, mean, standard_error, student_p, welch
 
 LEVEL = 0.05
 """The probability of a false verdict, over all comparisons of a table."""
@@ -186,7 +184,12 @@ def compare(
     differences = [_difference(one, base, scores) for one in others if one not in refused]
     by_label = {one.variant: one for one in corrected(differences)}
     rows = [_row(one, base, scores[one.label], by_label.get(one.label)) for one in found]
-    notes = [*_unequal(found), *missing, *_left_out(found, last), *_unpaired(by_label)]
+    notes = [
+        *_unequal(found),
+        *missing,
+        *filter(None, (one.left_out(last) for one in found)),
+        *_unpaired(by_label),
+    ]
     notes += [
         f"{one.label} is to {one.direction} and {base.label} to {base.direction}: not compared"
         for one in refused
@@ -236,14 +239,14 @@ def _difference(one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame])
     if paired:
         gains = (own - other).dropna().to_numpy(dtype=float)
         gain, error, freedom, seeds = (
-            _mean(gains),
+            mean(gains),
             standard_error(gains),
             len(gains) - 1.0,
             len(gains),
         )
     else:
         first, second = own.to_numpy(dtype=float), other.to_numpy(dtype=float)
-        gain, seeds = _mean(first) - _mean(second), len(first)
+        gain, seeds = mean(first) - mean(second), len(first)
         error, freedom = welch(first, second)
     p_value = student_p(gain, error, freedom)
     return Difference(one.label, base.label, metric, gain, error, p_value, p_value, seeds, paired)
@@ -259,15 +262,11 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     ]
 
 
-def _mean(values: Array) -> float:
-    return float(np.mean(values)) if len(values) else math.nan
-
-
 def _row(one: Entrant, base: Entrant, scores: pd.DataFrame, found: Difference | None) -> Row:
     metric = one.metric if found is None else found.metric
     values = scores[metric].dropna().to_numpy(dtype=float)
     return Row(
-        one.label, metric, one.direction, _mean(values), standard_error(values), len(values), found
+        one.label, metric, one.direction, mean(values), standard_error(values), len(values), found
     )
 
 
@@ -277,14 +276,6 @@ def _unequal(found: Sequence[Entrant]) -> list[str]:
     return (
         [f"only rounds that all variants have are compared; {', '.join(longer)}"] if longer else []
     )
-
-
-def _left_out(found: Sequence[Entrant], last: int) -> list[str]:
-    return [
-        f"{one.label}: left out seeds without all of these rounds: {', '.join(map(str, seeds))}"
-        for one in found
-        if (seeds := one.shorter(last))
-    ]
 
 
 def _unpaired(differences: Mapping[str, Difference]) -> list[str]:

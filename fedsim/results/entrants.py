@@ -15,6 +15,7 @@ from fedsim.record.manifest import Facts
 from fedsim.results.analysis import Run
 from fedsim.results.naming import labels_of
 from fedsim.results.seeds import SeedRun
+from fedsim.results.significance import means
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
 
@@ -25,7 +26,11 @@ class Entrant:
 
     Attributes:
         label: what it is called.
+        variant: its label in its own run.
+        run: its run.
+        seeds: its seeds that have something to show.
         direction: ``maximize`` or ``minimize``, of its scenario.
+        agents: how many agents it has.
         rounds: one row per seed and round.
         last: the last round that it has: its last one if some seed is done, else the last that
             half of its seeds have.
@@ -34,7 +39,11 @@ class Entrant:
     """
 
     label: str
+    variant: str
+    run: Run
+    seeds: tuple[SeedRun, ...]
     direction: str
+    agents: int
     rounds: pd.DataFrame
     last: int
     scenario: str | None
@@ -49,15 +58,36 @@ class Entrant:
 
     def scores(self, first: int, last: int) -> pd.DataFrame:
         """Return the metrics' means over rounds, one row per seed that has all of them."""
+        tables = {name: self.wide(name, first, last) for name in (REGRET, VALUE)}
+        known = {name: table for name, table in tables.items() if len(table)}
+        return pd.DataFrame(
+            {name: means(table.to_numpy()) for name, table in known.items()},
+            index=tables[VALUE].columns,
+        )
+
+    def wide(self, column: str, first: int, last: int) -> pd.DataFrame:
+        """Return a column of the rounds' tables: one row per round, one column per seed.
+
+        Args:
+            column: its name; the table is empty if there is no such column.
+            first: the first round.
+            last: the last round; seeds that do not have it are left out.
+        """
+        if column not in self.rounds:
+            return pd.DataFrame()
         whole = self.rounds.groupby("seed")["round"].transform("max") >= last
         chosen = self.rounds[whole & self.rounds["round"].between(first, last)]
-        columns = [name for name in (REGRET, VALUE) if name in chosen]
-        return chosen.groupby("seed")[columns].mean()
+        return chosen.pivot(index="round", columns="seed", values=column).astype(float)
 
-    def shorter(self, last: int) -> list[int]:
-        """Return the seeds that do not have a round."""
+    def left_out(self, last: int) -> str | None:
+        """Return a sentence on the seeds that do not have a round, if there are some."""
         ends = self.rounds.groupby("seed")["round"].max()
-        return [int(seed) for seed in ends[ends < last].index]
+        seeds = ", ".join(str(seed) for seed in ends[ends < last].index)
+        return (
+            f"{self.label}: seeds without all rounds to {last} are left out: {seeds}"
+            if seeds
+            else None
+        )
 
 
 def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[Entrant], list[str]]:
@@ -81,19 +111,29 @@ def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[En
             if len(own):
                 shown = set(own["seed"])
                 seeds = [one for one in run.runs if one.variant == variant and one.seed in shown]
-                found.append(_entrant(label, own, seeds, run, alone=len(runs) == 1))
+                found.append(_entrant(label, own, tuple(seeds), run, alone=len(runs) == 1))
     return found, missing
 
 
 def _entrant(
-    label: str, rounds: pd.DataFrame, seeds: Sequence[SeedRun], run: Run, *, alone: bool
+    label: str, rounds: pd.DataFrame, seeds: tuple[SeedRun, ...], run: Run, *, alone: bool
 ) -> Entrant:
     facts: list[Facts] = [one.facts() for one in seeds]
     ends = sorted(rounds.groupby("seed")["round"].max(), reverse=True)
     last = int(ends[(len(ends) - 1) // 2])
     if any(one.status == "done" for one in seeds):
         last = facts[0].rounds
-    return Entrant(label, facts[0].direction, rounds, last, _scenario(seeds[0], run, alone=alone))
+    return Entrant(
+        label=label,
+        variant=seeds[0].variant,
+        run=run,
+        seeds=seeds,
+        direction=facts[0].direction,
+        agents=facts[0].agents,
+        rounds=rounds,
+        last=last,
+        scenario=_scenario(seeds[0], run, alone=alone),
+    )
 
 
 def _scenario(seed: SeedRun, run: Run, *, alone: bool) -> str | None:

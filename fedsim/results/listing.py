@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsim.errors import FedsimError, RunFolderError
-from fedsim.files import read_yaml
+from fedsim.files import read_yaml, user_path
 from fedsim.record.runfolder import RunFolder, is_locked
 
 LEVELS = 3
@@ -63,7 +63,7 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     Raises:
         RunFolderError: if it is not a folder.
     """
-    path = Path(folder).expanduser()
+    path = user_path(folder)
     if not path.is_dir():
         raise RunFolderError(f"{path}: expected a folder with runs, found no such folder")
     found = sorted((_summary(run) for run in _run_folders(path, LEVELS)), key=lambda r: r.folder)

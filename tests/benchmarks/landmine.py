@@ -22,7 +22,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import fedsim
-import fedsim.config.model
+import fedsim.config.reading
 from fedsim.record.timings import read_timings
 from fedsim.scenarios.landmine import FieldObjective, Landmine
 from fedsim.space import Value
@@ -72,7 +72,7 @@ def measure(config: Mapping[str, Any], data: Path | None = None) -> Outcome:
 
 def landmine(backend: str, score: str) -> dict[str, Any]:
     """Return the paper's setting: q = 0.35, z = 1, P = 4, S = 22, M = 100."""
-    config = fedsim.config.model.read_config("landmine")
+    config = fedsim.config.reading.read_config("landmine")
     return {
         **config,
         "scenario": {**config["scenario"], "score": score},

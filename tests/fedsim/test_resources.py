@@ -142,6 +142,23 @@ class TestMemory:
         write(node, {"sys/fs/cgroup/memory.current": "1000"})
         assert available_megabytes(node) == 50_000
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "MemTotal: 64000000 kB\n\nMemAvailable: 50000000 kB\n\n",  # blank lines
+            "caf\xe9\nMemAvailable: 50000000 kB",
+        ],
+    )
+    def test_a_meminfo_with_other_lines(self, root: Path, text: str) -> None:
+        (root / "proc").mkdir(exist_ok=True)
+        (root / "proc/meminfo").write_bytes(text.encode("latin-1"))
+        assert available_megabytes(root) == 50_000
+
+    def test_no_meminfo_that_helps(self, root: Path) -> None:
+        for text in ("MemTotal: 64000000 kB", ""):  # some containers
+            write(root, {"proc/meminfo": text})
+            assert 10 < available_megabytes(root) < 1e8
+
     def test_this_machine(self) -> None:
         assert 10 < available_megabytes() < 1e8
         assert 1 <= usable_cpus() <= (os.cpu_count() or 1)

@@ -198,6 +198,18 @@ class TestList:
         assert run_command(["data", "list", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["data_sets"][0]["state"] == "present"
 
+    def test_a_tilde_is_the_home_folder(
+        self, listed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Shells do not expand it in a quoted variable, nor in ``--data=~/x``."""
+        monkeypatch.setenv("HOME", str(listed.parent))
+        told = f"~/{listed.name}"
+        assert run_command(["data", "list", "--json", f"--data={told}"]) == 0
+        monkeypatch.setenv("FEDSIM_DATA", told)
+        assert run_command(["data", "list", "--json"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            assert json.loads(line)["folder"] == str(listed)
+
     def test_a_cache_that_is_not_there_is_empty(
         self, home: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

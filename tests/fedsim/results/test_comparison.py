@@ -193,7 +193,7 @@ def test_unfinished_seeds_are_left_out_and_named(run: Run, here: Path) -> None:
     assert row_of(found, "a").seeds == SEEDS - 1
     assert row_of(found, "short").difference.seeds == SEEDS - 1
     assert "a, seed 0: interrupted, 1 of 6 rounds" in found.notes
-    assert "a: left out seeds without all of these rounds: 0" in found.notes
+    assert "a: seeds without all rounds to 2 are left out: 0" in found.notes
 
 
 def test_without_a_finished_seed_half_of_them_decide(run: Run, here: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedsim.errors import RunFolderError
-from fedsim.files import format_yaml, write_yaml
+from fedsim.files import write_yaml
 from fedsim.record.runfolder import RunFolder, locked
 from fedsim.results.listing import RunSummary, list_runs
+from fedsim.yamltext import format_yaml
 
 CONFIG = {"name": "x", "scenario": {"name": "s:S"}, "method": {"name": "ts"}, "rounds": 4}
 
@@ -131,6 +132,12 @@ def test_where_runs_are_looked_for(tmp_path: Path) -> None:
     make(tmp_path / ".hidden" / "x-2", {})
     make(tmp_path / "a" / "b" / "x-1" / "inside", {})  # a run's own folders are not runs
     assert [run.folder for run in list_runs(tmp_path)] == [tmp_path / "a" / "b" / "x-1"]
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "runs" / "x-1", {})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert [run.folder for run in list_runs("~/runs")] == [tmp_path / "runs" / "x-1"]
 
 
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:

@@ -1,0 +1,241 @@
+"""The curves of a picture: what is drawn, as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from fedsim.errors import ConfigError, nearest
+from fedsim.results.analysis import AnyRun, opened
+from fedsim.results.entrants import Entrant, entrants
+from fedsim.results.significance import means, standard_errors
+
+Axis = Literal["rounds", "evaluations", "epsilon"]
+
+METRICS = {
+    "simple_regret": "simple regret (best point evaluated)",
+    "inference_regret": "inference regret (point an agent would choose)",
+    "best_observed": "best observed value so far",
+    "best_noiseless": "best noiseless value so far",
+    "regret": "regret of the round's evaluations",
+    "cumulative_regret": "cumulative regret of the queries",
+}
+"""What a curve can show, and how that is called on an axis."""
+
+MEANS_ONLY = ("regret", "cumulative_regret")
+"""Metrics that are known as means over agents only."""
+
+AXES = {
+    "rounds": "round (0 is the initial design)",
+    "evaluations": "evaluations per agent",
+    "epsilon": "privacy loss ε",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One variant: means over its seeds.
+
+    Attributes:
+        label: what it is called.
+        variant: its label in its run.
+        folder: its run's folder.
+        seeds: how many seeds the means are over.
+        x: shape (n,).
+        y: shape (n,).
+        standard_error: of ``y`` over seeds; None for one seed.
+    """
+
+    label: str
+    variant: str
+    folder: str
+    seeds: int
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    standard_error: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves that share axes: all of one direction.
+
+    Attributes:
+        title: what sets it apart; empty if there is only one.
+        direction: ``maximize`` or ``minimize``.
+        curves: its curves, in order.
+    """
+
+    title: str
+    direction: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """All that is drawn.
+
+    Attributes:
+        metric: the column of the rounds' tables that ``y`` is the mean of.
+        y_label: the same in words.
+        x_label: what ``x`` is.
+        panels: its parts.
+        notes: what a reader must know: seeds and variants that are left out or incomplete.
+    """
+
+    metric: str
+    y_label: str
+    x_label: str
+    panels: tuple[Panel, ...]
+    notes: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a JSON record."""
+        return asdict(self)
+
+
+def chart(
+    runs: AnyRun | Sequence[AnyRun],
+    *,
+    metric: str | None = None,
+    x: Axis = "rounds",
+    best_agent: bool = False,
+    facet: str | None = None,
+    labels: Sequence[str] | None = None,
+) -> Chart:
+    """Return the curves of runs: one per variant. Directions are never mixed in one panel.
+
+    Args:
+        runs: runs, or their folders; they may be unfinished.
+        metric: one of ``METRICS``; by default the simple regret if all know it, else the best
+            observed value.
+        x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
+        best_agent: the best agent's value instead of the mean over agents.
+        facet: a configuration key, such as ``scenario.agents``: one panel for each of its values.
+        labels: what the runs are called, one for each.
+
+    Raises:
+        ConfigError: if an argument is wrong, or no variant has what is asked for.
+        RunFolderError: if a run has nothing to show.
+    """
+    if x not in get_args(Axis):
+        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, get_args(Axis))}")
+    found, missing = entrants(opened(runs), labels)
+    name = _metric(metric, found, best_agent=best_agent)
+    column = name if best_agent else f"mean_{name}"
+    notes = [*missing, *filter(None, (one.left_out(one.last) for one in found))]
+    curves = {one.label: _curve(one, column, x) for one in found}
+    empty = [label for label, curve in curves.items() if curve is None]
+    if len(empty) == len(found):
+        raise ConfigError(f"no variant has {'ε' if x == 'epsilon' else name} to draw")
+    notes += [f"{label} is left out: it has no {_told(x, name)}" for label in empty]
+    panels = _panels([one for one in found if one.label not in empty], curves, facet)
+    whose = "best agent" if best_agent else "mean of agents"
+    return Chart(column, f"{METRICS[name]}, {whose}", AXES[x], panels, tuple(notes))
+
+
+def _told(x: Axis, name: str) -> str:
+    return "ε (nothing private was released), or it is infinite" if x == "epsilon" else name
+
+
+def _metric(given: str | None, found: Sequence[Entrant], *, best_agent: bool) -> str:
+    if given is None:
+        regret = all(one.metric == "mean_simple_regret" for one in found)
+        return "simple_regret" if regret else "best_observed"
+    name = given.replace("-", "_")
+    if name not in METRICS:
+        raise ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
+    if best_agent and name in MEANS_ONLY:
+        raise ConfigError(
+            f"metric: {name} is known as a mean of agents only, not of the best agent"
+        )
+    return name
+
+
+def _curve(one: Entrant, column: str, x: Axis) -> Curve | None:
+    """Return a variant's curve; None if it has nothing to draw."""
+    values, places = one.wide(column, 0, one.last), _places(one, x)
+    if not len(values) or not len(places):
+        return None
+    y, errors, at = (
+        means(values.to_numpy(), axis=1),
+        standard_errors(values.to_numpy(), axis=1),
+        means(places.to_numpy(), axis=1),
+    )
+    drawn = np.isfinite(y) & np.isfinite(at)
+    if not drawn.any():
+        return None
+    seeds = values.shape[1]
+    return Curve(
+        label=f"{one.label}, {seeds} seeds" if seeds > 1 else one.label,
+        variant=one.variant,
+        folder=str(one.run.folder),
+        seeds=seeds,
+        x=tuple(at[drawn].tolist()),
+        y=tuple(y[drawn].tolist()),
+        standard_error=tuple(np.nan_to_num(errors[drawn]).tolist()) if seeds > 1 else None,
+    )
+
+
+def _places(one: Entrant, x: Axis) -> pd.DataFrame:
+    """Return where a variant's rounds lie on the axis: one row per round, one column per seed."""
+    if x == "rounds":
+        counts = one.wide("evaluations", 0, one.last)
+        rounds = np.repeat(counts.index.to_numpy(dtype=float)[:, None], counts.shape[1], axis=1)
+        return pd.DataFrame(rounds, counts.index, counts.columns)
+    if x == "evaluations":
+        return one.wide("evaluations", 0, one.last) / one.agents
+    columns = [str(name) for name in one.rounds if str(name).startswith("epsilon")]
+    return one.wide(columns[0], 0, one.last) if columns else pd.DataFrame()
+
+
+def _panels(
+    found: Sequence[Entrant], curves: Mapping[str, Curve | None], facet: str | None
+) -> tuple[Panel, ...]:
+    values = _values(found, facet) if facet is not None else dict.fromkeys(_names(found), "")
+    parts: dict[tuple[str, str], list[Curve]] = {}
+    for one in found:
+        curve = curves[one.label]
+        if curve is not None:
+            parts.setdefault((values[one.label], one.direction), []).append(curve)
+    directions = {direction for _, direction in parts}
+    panels = []
+    for (value, direction), own in sorted(parts.items(), key=lambda part: _order(part[0][0])):
+        told = [f"{facet} = {value}"] if facet is not None else []
+        told += [f"to {direction}"] if len(directions) > 1 else []
+        panels.append(Panel(", ".join(told), direction, tuple(own)))
+    return tuple(panels)
+
+
+def _order(value: str) -> float:
+    """Return what to sort a facet's values by: numbers by size, before all others in order."""
+    try:
+        return float(value)
+    except ValueError:
+        return math.inf
+
+
+def _names(found: Sequence[Entrant]) -> list[str]:
+    return [one.label for one in found]
+
+
+def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
+    """Return the value of a configuration key of every variant, as text."""
+    configs = {one.label: _flat(one.seeds[0].folder.config()) for one in found}
+    known = {name for config in configs.values() for name in config}
+    if key not in known:
+        raise ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+    return {label: str(config.get(key, "not set")) for label, config in configs.items()}
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a configuration's values by their dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        found |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return found

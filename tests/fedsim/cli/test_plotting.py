@@ -1,0 +1,91 @@
+"""``fedsim plot``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedsim.cli.main import run_command
+from tests.util.runs import made_run
+
+
+@pytest.fixture
+def folders(here: Path) -> list[str]:
+    for name in ("a", "b"):
+        made_run(here / name, {"TS": lambda seed, t: {"mean_simple_regret": 1.0 - 0.1 * t}})
+    return ["a", "b"]
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    assert run_command(["plot", *arguments]) == code
+    out, err = capsys.readouterr()
+    return out, " ".join(err.split())
+
+
+def test_runs_are_overlaid(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(capsys, *folders, "--out", "both.svg")[0] == "both.svg\n"
+    picture = Path("both.svg").read_text("utf-8")
+    assert "<!-- TS (a), 2 seeds -->" in picture
+    assert call(capsys, "a")[0] == "fedsim.png\n"
+
+
+def test_all_options(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        "--metric",
+        "simple-regret",
+        "--x",
+        "evaluations",
+        "--log",
+        "--title",
+        "$5",
+        "--size",
+        "5x3",
+    ]
+    labels = ["--label", "old", "--label", "new", "--facet", "scenario.name"]
+    call(capsys, *folders, *options, *labels, "-o", "out.svg")
+    picture = Path("out.svg").read_text("utf-8")
+    for words in ("old, 2 seeds", "evaluations per agent", "$5", "scenario.name = made"):
+        assert f"<!-- {words} -->" in picture
+    assert 'width="360pt" height="216pt"' in picture
+
+
+def test_json(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(call(capsys, *folders, "--json")[0])
+    assert found["picture"] is None
+    assert not Path("fedsim.png").exists()
+    (panel,) = found["panels"]
+    assert [one["label"] for one in panel["curves"]] == ["TS (a), 2 seeds", "TS (b), 2 seeds"]
+    assert panel["curves"][0]["y"] == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6])
+    assert json.loads(call(capsys, "a", "--json", "-o", "x.png")[0])["picture"] == "x.png"
+    assert Path("x.png").exists()
+
+
+def test_what_is_missing_is_told(folders: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    (Path("a/TS/seed-1/manifest.json")).unlink()
+    out, err = call(capsys, "a")
+    assert out == "fedsim.png\n"
+    assert "note: TS, seed 1 is left out: a/TS/seed-1: nothing is recorded yet" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--out", "x.nope"), "--out"),
+        (("--size", "7"), "--size: expected inches from 1 to 100, e.g. 7x4.2, got '7'"),
+        (("--size", "0x4"), "--size: expected inches"),
+        (("--metric", "nope"), "unknown metric 'nope'"),
+        (("--x", "time"), "unknown axis 'time'"),
+        (("--facet", "nope"), "no run has the key 'nope'"),
+        (("--best-agent",), "no variant has simple_regret"),
+    ],
+)
+def test_mistakes_are_explained(
+    folders: list[str],
+    arguments: tuple[str, ...],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert words in call(capsys, "a", *arguments, code=2)[1]
