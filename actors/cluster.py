@@ -5,22 +5,34 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 import signal
-import socket
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fedsim.actors.address import reachable
 from fedsim.errors import ResourceError
 from fedsim.resources import usable_cpus
+
+SHUTDOWN_SECONDS = 30.0
+"""How long Ray may take to end. Its processes end with this one at the latest."""
+
+GONE_SECONDS = 5.0
+"""How long Ray's processes may take to leave its folder alone."""
+
+LONGEST_FOLDER = 30
+"""How long the name of Ray's folder may be: it holds sockets, whose names have a limit."""
 
 
 @contextmanager
@@ -39,23 +51,126 @@ def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None
         _check_nodes(deadline)
         yield
         return
-    with terminal_and_signals_kept():
-        if address is None:
-            _start(workers)
-        else:
-            _join(address, deadline)
-    try:
-        if address is not None:
+    if address is None:
+        with _short_folder() as folder, _connection(_private(workers, folder), None, deadline):
+            yield
+    else:
+        address = reachable(address, deadline)
+        with _connection({"address": address}, address, deadline):
             _check_nodes(deadline)
+            yield
+
+
+def _private(workers: int, folder: Path) -> dict[str, Any]:
+    """Return the arguments that start a private cluster."""
+    return {
+        "address": "local",  # never another cluster that runs on this machine
+        "num_cpus": usable_cpus(),  # Ray itself does not know of affinity or batch systems
+        "include_dashboard": False,
+        "_temp_dir": str(folder),
+        "_system_config": {
+            # Ray warns on the user's terminal when it starts more processes than it expects,
+            "worker_maximum_startup_concurrency": workers,
+            # and between two rounds it would end the processes that evaluate.
+            "num_workers_soft_limit": workers,
+            # Metrics and task events are unused here, and cost every process time.
+            "enable_metrics_collection": False,
+            "task_events_report_interval_ms": 0,
+        },
+    }
+
+
+@contextmanager
+def _short_folder() -> Iterator[Path]:
+    """Make a folder for Ray's sockets and logs, and remove it at the end."""
+    wanted = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    parent = wanted if len(wanted) + len("/fedsim-12345678") <= LONGEST_FOLDER else "/tmp"
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="fedsim-", dir=parent))
+    except OSError as error:
+        raise ResourceError(
+            f"Ray cannot start on this machine: {parent}: {error.strerror}; set RAY_TMPDIR to a "
+            f"folder with a short name (Ray's sockets are there)"
+        ) from None
+    try:
+        yield folder
+    finally:
+        # Processes that are ending may still write to it.
+        patience = time.monotonic() + GONE_SECONDS
+        while folder.exists() and time.monotonic() < patience:
+            shutil.rmtree(folder, ignore_errors=True)
+            time.sleep(0.05)
+
+
+@contextmanager
+def _connection(
+    arguments: Mapping[str, Any], address: str | None, deadline: float
+) -> Iterator[None]:
+    connection = _Connection(arguments)
+    where = "on this machine" if address is None else f"at {address}"
+    with terminal_and_signals_kept():
+        connection.start()
+        connected = connection.connected.wait(deadline)
+    try:
+        if not connected:
+            raise ResourceError(
+                f"Ray did not start {where} within {deadline:g} s (in a forked process it never "
+                "does, if the first one has used it); deadlines.start sets the limit"
+            )
+        if connection.failure is not None:
+            raise ResourceError(f"Ray cannot start {where}: {_words(connection.failure)}")
         yield
     finally:
-        with _undisturbed():
-            ray.shutdown()
+        connection.end.set()
+        if connected:
+            with _undisturbed():
+                connection.closed.wait(SHUTDOWN_SECONDS)
+
+
+class _Connection(threading.Thread):
+    """Starts Ray or joins it, and leaves it.
+
+    In a thread of its own, which lives as long as the connection: Ray can hang where nothing
+    interrupts it; and the system ends Ray's processes with the thread that started them.
+
+    Args:
+        arguments: of ``ray.init``.
+
+    Attributes:
+        connected: set when Ray is ready, or ``failure`` holds why not.
+        end: to be set when Ray is no longer needed.
+        closed: set when it has ended.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        super().__init__(daemon=True, name="fedsim-ray")
+        self.connected = threading.Event()
+        self.end = threading.Event()
+        self.closed = threading.Event()
+        self.failure: Exception | None = None
+        self._arguments = arguments
+
+    def run(self) -> None:
+        try:
+            # Above ERROR: fedsim reports errors itself.
+            ray.init(**self._arguments, log_to_driver=False, logging_level=logging.CRITICAL)
+        except Exception as error:
+            self.failure = error
+        finally:
+            self.connected.set()
+        self.end.wait()
+        ray.shutdown()
+        self.closed.set()
+
+
+def _words(error: Exception) -> str:
+    """Return an error's kind and the first line of its message: what follows are guesses."""
+    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ignore what stops a process while Ray shuts down: the shutdown would crash."""
+    """Ignore what stops a process while Ray shuts down: its processes would be left."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -66,61 +181,6 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
-
-
-def _start(workers: int) -> None:
-    try:
-        ray.init(
-            address="local",  # never another cluster that runs on this machine
-            num_cpus=usable_cpus(),  # Ray itself does not know of affinity or batch systems
-            include_dashboard=False,
-            log_to_driver=False,
-            # Above ERROR: fedsim reports errors itself.
-            logging_level=logging.CRITICAL,
-            _system_config={
-                # Ray warns on the user's terminal when it starts more processes than it expects,
-                "worker_maximum_startup_concurrency": workers,
-                # and between two rounds it would end the processes that evaluate.
-                "num_workers_soft_limit": workers,
-                # Metrics and task events are unused here, and cost every process time.
-                "enable_metrics_collection": False,
-                "task_events_report_interval_ms": 0,
-            },
-        )
-    except Exception as error:  # it also trips over what it does not expect in /proc
-        why = f"{type(error).__name__}: {error}"
-        raise ResourceError(f"Ray cannot start on this machine: {why}") from error
-
-
-def _join(address: str, deadline: float) -> None:
-    _probe(address, deadline)
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
-    except (ConnectionError, OSError, RayError, RuntimeError, ValueError) as error:
-        raise ResourceError(f"the Ray cluster at {address} cannot be reached: {error}") from error
-
-
-def _probe(address: str, deadline: float) -> None:
-    """Refuse an address where nothing listens; Ray itself would try for two minutes.
-
-    Raises:
-        ResourceError: if it is not ``auto`` or HOST:PORT, or does not answer.
-    """
-    if address == "auto":
-        return  # Ray looks for a cluster that runs on this machine
-    host, colon, port = address.rpartition(":")
-    if not colon or "/" in host or not port.isdigit():
-        raise ResourceError(
-            f"address: expected HOST:PORT or auto, got {address!r}; Ray Client (ray://) cannot be "
-            "used: run fedsim on a machine of the cluster, where the run folder is kept"
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), min(deadline, 10.0)).close()
-    except (OSError, OverflowError) as error:
-        raise ResourceError(
-            f"the Ray cluster at {address} cannot be reached: {error}; check with `ray status` on "
-            "its head node that it is running"
-        ) from None
 
 
 @contextmanager

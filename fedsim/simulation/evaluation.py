@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunError
-from fedsim.imports import user_code, user_traceback
+from fedsim.imports import message_of, user_code, user_traceback
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
@@ -188,7 +188,7 @@ def call_once(
         value = objective(point, rng)
     except Exception as error:
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}): {error}",
+            f"the objective raised {type(error).__name__} ({where}): {message_of(error)}",
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None

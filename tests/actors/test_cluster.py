@@ -5,6 +5,8 @@ import re
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,89 @@ class TestExistingClusters:
         words = rf"node .+: fedsim {re.escape(there)}, here 0\.0 \(sources none\); install the same"
         with pytest.raises(ResourceError, match=words) as raised:
             fedsim.run({**bowl, "rounds": 1, "backend": "ray"}, out=tmp_path / "run")
+        assert raised.value.exit_code == 4
+
+
+class FakeRay:
+    """Starts when ``ready`` is set, or fails."""
+
+    def __init__(self) -> None:
+        self.ready, self.closed = threading.Event(), threading.Event()
+        self.arguments: dict[str, Any] = {}
+        self.failure: Exception | None = None
+
+    def init(self, **arguments: Any) -> None:
+        self.arguments = arguments
+        assert self.ready.wait(PATIENCE)
+        if self.failure is not None:
+            raise self.failure
+
+
+@pytest.fixture
+def init(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
+    """Ray as far as connecting goes."""
+    fake = FakeRay()
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", fake.init)
+    monkeypatch.setattr(ray, "shutdown", fake.closed.set)
+    yield fake
+    fake.ready.set()
+
+
+class TestPrivateCluster:
+    def test_its_folder_is_its_own_and_goes_with_it(self, init: FakeRay) -> None:
+        init.ready.set()
+        with cluster(None, 3, 60.0):
+            folder = Path(init.arguments["_temp_dir"])
+            assert folder.is_dir()
+            (folder / "session").mkdir()
+            assert not init.closed.is_set()
+        assert init.closed.is_set()
+        assert not folder.exists()
+
+    def test_it_has_as_many_cpus_as_this_process(
+        self, init: FakeRay, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("fedsim.actors.cluster.usable_cpus", lambda: 7)
+        init.ready.set()
+        with cluster(None, 3, 60.0):
+            assert (init.arguments["address"], init.arguments["num_cpus"]) == ("local", 7)
+
+    @pytest.mark.parametrize("variable", ["RAY_TMPDIR", "TMPDIR"])
+    def test_sockets_have_short_names(
+        self, init: FakeRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+    ) -> None:
+        (long := tmp_path / ("x" * 60)).mkdir()
+        monkeypatch.delenv("RAY_TMPDIR", raising=False)
+        monkeypatch.setenv(variable, str(long))
+        monkeypatch.setattr("tempfile.tempdir", None)  # read the variable again
+        init.ready.set()
+        with cluster(None, 3, 60.0):
+            # What Ray adds, for a process id of seven digits; Linux allows 107 bytes, macOS 103.
+            socket = "session_2026-11-28_16-37-25_373232_1234567/sockets/plasma_store"
+            assert len(f"{init.arguments['_temp_dir']}/{socket}") <= 103
+
+    def test_one_that_does_not_start(self, init: FakeRay) -> None:
+        """Not even if nothing interrupts it; should it start later, it is ended at once."""
+        with (
+            pytest.raises(
+                ResourceError, match=r"did not start on this machine within 0\.1 s.*dead"
+            ),
+            cluster(None, 3, 0.1),
+        ):
+            pass
+        assert not init.closed.is_set()
+        init.ready.set()
+        assert init.closed.wait(PATIENCE)
+
+    def test_one_that_cannot_start(self, init: FakeRay) -> None:
+        init.failure = RuntimeError("no shared memory\nSome guesses:\n- ...")
+        init.ready.set()
+        with pytest.raises(ResourceError) as raised, cluster(None, 3, 60.0):
+            pass
+        assert (
+            str(raised.value) == "Ray cannot start on this machine: RuntimeError: no shared memory"
+        )
         assert raised.value.exit_code == 4
 
 
