@@ -31,7 +31,7 @@ def _loss(costs: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
     """Return ε with all that is needed to interpret it; empty if nothing is private."""
     if not costs:
         return {}
-    from fedsim.results.tables import epsilons  # the accountants take long to import
+    from fedsim.results.losses import epsilons  # the accountants take long to import
 
     return epsilons(costs, delta)
 
