@@ -187,12 +187,15 @@ def call_once(
     try:
         value = objective(point, rng)
     except Exception as error:
+        hint = ""
+        if "main thread" in str(error):  # signal handlers, as in time limits, and some libraries
+            hint = "; objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})"
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}): {error}",
+            f"the objective raised {type(error).__name__} ({where}): {error}{hint}",
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None
-    except (SystemExit, GeneratorExit) as error:
+    except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:  # nobody interrupts this thread
         raise ObjectiveError(
             f"the objective raised {type(error).__name__} ({where}); it must return a number",
             user_traceback(error),
