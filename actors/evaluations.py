@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError, UserCodeError
-from fedsim.imports import importable_from, user_stack
+from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
 from fedsim.record.logs import LogFolder, running
@@ -34,6 +34,7 @@ from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
 from fedsim.simulation.evaluation import build_objective, call_with_retries
 from fedsim.space import Value
+from fedsim.userimports import activate
 from fedsim.workload import Evaluation
 
 MOST_PRINTED = 100_000
@@ -155,7 +156,7 @@ def evaluate_point(work: Work, objective: list[Any]) -> Result:
 
 
 def _evaluate(work: Work, objective: list[Any]) -> Result:
-    importable_from(work.spec.import_from)
+    activate(work.spec.code)
     black_box = ray.get(objective[0], timeout=work.patience)
     _one_thread()
     place = where(work.agent, work.t, work.point, platform.node())

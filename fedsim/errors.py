@@ -148,14 +148,15 @@ def cannot_write(
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the valid name closest to ``name``, or the list of all.
+    """Return ``"; did you mean 'x'?"`` for the closest valid name, or all of them; ignores case.
 
     Args:
         name: the given name.
         valid: the valid names.
     """
     names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    folded = {one.casefold(): one for one in names}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {folded[close[0]]!r}?"
     return f"; valid names: {', '.join(names)}" if names else ""

@@ -1,7 +1,4 @@
-"""Files: YAML, JSON without NaN, writes, paths and names.
-
-In YAML, repeated keys are errors and ``1e-3`` is a number.
-"""
+"""Files: configurations, JSON without NaN, writes, arrays, paths, and names of folders."""
 
 from __future__ import annotations
 
@@ -25,6 +22,7 @@ import yaml
 
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError, cannot_write
 from fedsim.space import Array
+from fedsim.yamltext import format_yaml, parse_yaml
 
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
@@ -92,73 +90,6 @@ def writing() -> Iterator[None]:
     else:
         with fence.write():
             yield
-
-
-class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader, except for repeated keys and numbers without a point."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except ValueError as error:  # a number with too many digits, a date that does not exist
-            kind, start = node.tag.rpartition(":")[2], str(node.value)[:40]
-            why = str(error).partition(";")[0]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"cannot read {start!r} as {kind}: {why}", node.start_mark
-            ) from None
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen and key.value != "<<":
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value!r} appears twice", key.start_mark
-                    )
-                seen.add(key.value)
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes strings that :class:`_Loader` would read as numbers."""
-
-
-# YAML 1.1, which PyYAML follows, reads 1e-3 as text.
-for _class in (_Loader, _Dumper):
-    _class.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-    )
-
-
-def parse_yaml(text: str) -> Any:
-    """Return the value of a YAML text.
-
-    Raises:
-        yaml.YAMLError: if it is not valid, repeats a key or contains itself.
-    """
-    try:
-        found = yaml.load(text, _Loader)
-        _refuse_cycles(found, (), set())
-    except RecursionError:
-        raise yaml.YAMLError("nested too deeply") from None
-    return found
-
-
-def _refuse_cycles(value: Any, above: tuple[int, ...], checked: set[int]) -> None:
-    """Refuse what an alias inside its own anchor makes; ``checked`` are known to be fine."""
-    if id(value) in above:
-        raise yaml.YAMLError("a value contains itself: an alias (*name) inside its anchor (&name)")
-    if id(value) in checked or not isinstance(value, (dict, list)):
-        return
-    for one in value.values() if isinstance(value, dict) else value:
-        _refuse_cycles(one, (*above, id(value)), checked)
-    checked.add(id(value))
-
-
-def format_yaml(value: Mapping[str, Any]) -> str:
-    """Return the YAML text of a mapping, its keys in order."""
-    return yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -280,6 +211,18 @@ def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
+def current_folder() -> Path:
+    """Return the current folder.
+
+    Raises:
+        ConfigError: if it no longer exists.
+    """
+    try:
+        return Path.cwd()
+    except OSError:
+        raise ConfigError("the current folder was removed; change to another") from None
+
+
 def user_path(given: str | Path) -> Path:
     """Return a path that a user gave; ``~`` is the home folder, as in a shell.
 
@@ -295,9 +238,11 @@ def user_path(given: str | Path) -> Path:
 def slugify(name: str) -> str:
     """Return a name that is safe for a folder: letters, digits and ``.=_-``, at most 100.
 
-    Of a longer name, the end is replaced by a hash, so that long names stay different.
+    Of a longer name, the end is replaced by a hash, and so are letters that are not ASCII, which
+    not every system can write: different names stay different.
     """
     safe = re.sub(r"[^A-Za-z0-9.=_-]+", "-", name).strip("-.") or "run"
-    if len(safe) <= LONGEST_NAME:
+    plain = all(character.isascii() or not character.isalnum() for character in name)
+    if plain and len(safe) <= LONGEST_NAME:
         return safe
     return f"{safe[: LONGEST_NAME - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -7,17 +7,24 @@ import importlib
 import inspect
 import itertools
 import os
-import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TypeGuard, TypeVar
 
 from fedsim.errors import ConfigError, FedsimError, ProtocolError, RunError, UserCodeError, nearest
+from fedsim.usercode import UserCode
+from fedsim.userimports import activate, importing
 
 Ability = TypeVar("Ability")
+
+LONGEST_MESSAGE = 2_000
+"""The most characters that are kept of a user's error message, or of a line of its traceback."""
+
+LONGEST_TRACEBACK = 20_000
+"""The most characters that are kept of a user's traceback."""
 
 _OURS = f"{Path(__file__).parent}{os.sep}"
 _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen ")
@@ -42,8 +49,16 @@ def user_code(doing: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise UserCodeError(
-            f"{doing}: {type(error).__name__}: {error}", user_traceback(error)
+            f"{doing}: {type(error).__name__}: {message_of(error)}", user_traceback(error)
         ) from None
+
+
+def message_of(error: BaseException) -> str:
+    """Return a user's error message, shortened if it is very long."""
+    try:
+        return shortened(str(error), LONGEST_MESSAGE)
+    except Exception as odd:  # the user's own __str__
+        return f"(its message cannot be shown: {type(odd).__name__})"
 
 
 def user_traceback(error: BaseException) -> str:
@@ -52,7 +67,16 @@ def user_traceback(error: BaseException) -> str:
     own = list(itertools.dropwhile(lambda f: f.filename.startswith(_NOT_THE_USERS), summary.stack))
     if own or isinstance(error, SyntaxError):  # raised in none of the user's frames
         summary.stack = traceback.StackSummary.from_list(own)
-    return "".join(summary.format())
+    lines = (shortened(line, LONGEST_MESSAGE) for line in summary.format())
+    return shortened("".join(lines), LONGEST_TRACEBACK)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text, or its start and its end if it has more than ``most`` characters."""
+    if len(text) <= most:
+        return text
+    left_out = f" [... {len(text) - most:,} characters left out ...] "
+    return text[: most // 2] + left_out + text[len(text) - most // 2 :]
 
 
 def _users_frames(error: BaseException) -> str:
@@ -73,8 +97,12 @@ def user_stack(frame: FrameType) -> str:
     return "".join(traceback.format_list(frames[start:]))
 
 
-def load_class(path: str) -> type:
+def load_class(path: str, code: UserCode | None = None) -> type:
     """Return the class named ``package.module:Class``.
+
+    Args:
+        path: its name.
+        code: the run's code, which may hold the module; None: it is the environment's.
 
     Raises:
         ConfigError: if the module or the class does not exist.
@@ -82,8 +110,12 @@ def load_class(path: str) -> type:
     """
     module_name, _, class_name = path.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise ConfigError(f"{path}: expected package.module:Class")
-    module = _import_module(module_name, path)
+        meant = class_path(path)
+        hint = f"; did you mean {meant!r}?" if meant else ""
+        raise ConfigError(f"{path}: expected package.module:Class{hint}")
+    if code is not None:
+        activate(code)
+    module = _import_module(module_name, path, code.folders if code else ())
     found = getattr(module, class_name, None)
     if not inspect.isclass(found):
         own = [n for n, c in vars(module).items() if inspect.isclass(c)]
@@ -93,22 +125,26 @@ def load_class(path: str) -> type:
     return found
 
 
-def _import_module(name: str, path: str) -> ModuleType:
-    with user_code(f"{name} cannot be imported"):
+def class_path(text: str) -> str:
+    """Return the ``module:Class`` that a file's path or a name with dots stands for, or nothing."""
+    file, _, name = text.partition(":")
+    if "/" in file or file.endswith(".py"):
+        outside = file.startswith(("/", "~", ".."))
+        path = Path(file).with_suffix("")
+        return f"{path.name if outside else '.'.join(path.parts)}:{name or 'Class'}"
+    module, _, last = file.rpartition(".")
+    return f"{module}:{last}" if module and not name else ""
+
+
+def _import_module(name: str, path: str, folders: Sequence[str]) -> ModuleType:
+    with user_code(f"{name} cannot be imported"), importing(name):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # the module itself imports a missing one
-            raise ConfigError(
-                f"{path}: no module {error.name!r} in the current folder or the environment"
-            ) from None
-
-
-def importable_from(folder: str) -> None:
-    """Allow this process to import a user's modules from a folder."""
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+            places = " or ".join((*folders, "the environment"))
+            raise ConfigError(f"{path}: no module {error.name!r} in {places}") from None
 
 
 def offers(thing: object, ability: type[Ability]) -> TypeGuard[Ability]:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
-from fedsim.errors import RunFolderError
 from fedsim.execution import execute
-from fedsim.files import read_yaml, slugify
+from fedsim.files import read_yaml, slugify, user_path
 from fedsim.jobs import Job, Listener, is_done
 from fedsim.placement import place
 from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
+from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
+from fedsim.usercode import UserCode
+from fedsim.userimports import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
     from fedsim.results.analysis import Run
@@ -51,16 +53,29 @@ def run(
     Raises:
         FedsimError: for any failure; ``exit_code`` and the message say what failed.
     """
+    refuse_while_importing()
+    with imports_kept():
+        return _run(config, overrides, data_dir, out, jobs, listener or Listener())
+
+
+def _run(
+    config: str | Path | Mapping[str, Any] | Experiment | None,
+    overrides: Sequence[str],
+    data_dir: str | Path | None,
+    out: str | Path | None,
+    jobs: int | str,
+    listener: Listener,
+) -> Run:
     from fedsim.results.analysis import load
 
     experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
     checks, placement = place(experiment, experiment.jobs, jobs)
-    folder = new_run_folder(experiment.config.name, None if out is None else Path(out))
-    origin = {"import_from": experiment.import_from, "data_dir": experiment.data_dir}
-    begin(folder, experiment.config.model_dump(mode="json"), origin)
+    folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
+    code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
+    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
-        execute(folder, made, placement, experiment.config, checks, listener or Listener())
+        execute(folder, made, placement, experiment.config, checks, listener)
     return load(folder)
 
 
@@ -78,27 +93,51 @@ def resume(
         RunFolderError: if it is not a run folder.
         FedsimError: as in :func:`run`.
     """
+    refuse_while_importing()
+    with imports_kept():
+        return _resume(user_path(folder), jobs, listener or Listener())
+
+
+def _resume(folder: Path, jobs: int | str, listener: Listener) -> Run:
     from fedsim.results.analysis import load
 
-    path = Path(folder)
-    if not (path / "config.yaml").exists() or not (path / "origin.yaml").exists():
-        raise RunFolderError(
-            f"{path}: not a run folder (no origin.yaml); give the run folder itself"
-        )
-    origin = read_yaml(path / "origin.yaml")
-    config = parse_config(read_yaml(path / "config.yaml"), origin["import_from"])
-    variants = expand_variants(config, origin["import_from"])
-    experiment = Experiment(config, variants, origin["import_from"], origin["data_dir"])
-    with locked(path, wait_seconds=1.0):
-        left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
+    origin = Origin.read(folder)
+    experiment = _experiment_of(folder, origin)
+    with locked(folder, wait_seconds=1.0):
+        left = sum(not is_done(one) for _, _, one in _folders(experiment, folder))
         if not left:
-            return load(path)
+            return load(folder)
         checks, placement = place(experiment, left, jobs)
-        made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
+        made = [job for job in make_jobs(experiment, folder, checks) if not is_done(job.folder)]
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        execute(path, made, placement, experiment.config, checks, listener or Listener())
-    return load(path)
+        _note_new_code(folder, origin, experiment, made)
+        execute(folder, made, placement, experiment.config, checks, listener)
+    return load(folder)
+
+
+def _experiment_of(folder: Path, origin: Origin) -> Experiment:
+    """Return the experiment of a run folder, with its user's code as it is now."""
+    raw = read_yaml(folder / "config.yaml")
+    code = UserCode.named_in(raw, origin.import_from)
+    config = parse_config(raw, code)
+    return Experiment(config, expand_variants(config, code), code, origin.data_dir)
+
+
+def _note_new_code(
+    folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]
+) -> None:
+    """Record that a resume runs other code than the run so far, if it does."""
+    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
+    if not changed:
+        return
+    kept = keep_code(folder, experiment.code)
+    text = f"resumed with other code: {changed} changed since the run started"
+    text += f"; {kept.name}/ holds the new code" if kept else ""
+    for job in jobs:
+        job.folder.path.mkdir(parents=True, exist_ok=True)
+        warnings = [*job.folder.manifest().get("warnings", []), text]
+        job.folder.update_manifest(warnings=warnings)
 
 
 def make_jobs(experiment: Experiment, folder: Path, checks: Checks) -> list[Job]:

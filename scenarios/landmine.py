@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from fedsim.data.datasets import locate
 from fedsim.errors import require
 from fedsim.protocol import AgentId
+from fedsim.scenarios.kernel_svm import rbf_kernel, squared_distances, train
 from fedsim.scenarios.partition import by_column
 from fedsim.space import Array, Parameter, Space, Value
 from fedsim.workload import Evaluation
@@ -149,26 +150,24 @@ class FieldObjective:
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
         """Return the validation AUC, in [0, 1]; ``rng`` draws the folds of ``platt``."""
         C, gamma = float(point["C"]), float(point["gamma"])
-        decision = decision_values(self.train, self.validation.features, C, gamma)
+        inside, across = (rbf_kernel(distances, gamma) for distances in self._distances)
+        labels = self.train.labels
+        decision = train(inside, labels, C).decision(across)
         exact = area_under_curve(self.validation.labels, decision)
         if self.score == "decision":
             return Evaluation(exact, exact)
-        sign = sigmoid_sign(self.train, C, gamma, rng)
+        sign = sigmoid_sign(inside, labels, C, rng)
         return Evaluation(0.5 + sign * (exact - 0.5), exact)
 
+    @cached_property
+    def _distances(self) -> tuple[Array, Array]:
+        """Squared distances of training samples from one another, and of validation samples."""
+        X = self.train.features
+        return squared_distances(X, X), squared_distances(self.validation.features, X)
 
-def decision_values(train: Half, X: Array, C: float, gamma: float) -> Array:
-    """Train an SVM and return its decision function at the rows of ``X`` (m, D), shape (m,).
-
-    If all labels are equal, the decision is -1 or 1 everywhere, as in LIBSVM.
-    """
-    from sklearn.svm import SVC
-
-    if train.labels.min() == train.labels.max():
-        return np.full(len(X), 2.0 * train.labels[0] - 1.0)
-    model = SVC(C=C, gamma=gamma).fit(train.features, train.labels)
-    values: Array = model.decision_function(X)
-    return values
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is sent to where it is evaluated: not the distances."""
+        return {name: getattr(self, name) for name in ("train", "validation", "score")}
 
 
 def area_under_curve(labels: Labels, scores: Array) -> float:
@@ -184,18 +183,18 @@ def area_under_curve(labels: Labels, scores: Array) -> float:
     return float((below + not_above) / (2 * len(positives) * len(negatives)))
 
 
-def sigmoid_sign(train: Half, C: float, gamma: float, generator: np.random.Generator) -> float:
+def sigmoid_sign(kernel: Array, labels: Labels, C: float, generator: np.random.Generator) -> float:
     """Return the sign of the slope of Platt's sigmoid in the decision value: -1, 0 or 1.
 
     Args:
-        train: the training half, with both classes.
+        kernel: of the training samples, shape (n, n).
+        labels: 1 for a mine, else 0, both present, shape (n,).
         C: the penalty parameter.
-        gamma: the kernel's parameter.
         generator: assigns the samples to folds; consumed.
     """
-    X, y = train.features, train.labels
-    decision = np.empty(len(y))
-    for fold in np.array_split(generator.permutation(len(y)), FOLDS):
-        rest = np.delete(np.arange(len(y)), fold)
-        decision[fold] = decision_values(Half(X[rest], y[rest]), X[fold], C, gamma)
-    return float(np.sign(decision[y == 1].mean() - decision[y == 0].mean()))
+    decision = np.empty(len(labels))
+    for fold in np.array_split(generator.permutation(len(labels)), FOLDS):
+        rest = np.delete(np.arange(len(labels)), fold)
+        machine = train(kernel[np.ix_(rest, rest)], labels[rest], C)
+        decision[fold] = machine.decision(kernel[np.ix_(fold, rest)])
+    return float(np.sign(decision[labels == 1].mean() - decision[labels == 0].mean()))

@@ -23,10 +23,13 @@ GROUND = (
     "workload",
     "payloads",
     "resources",
+    "usercode",
+    "userimports",
     "imports",
     "refinement",
     "mixed",
     "acquisition",
+    "yamltext",
     "files",
 )
 TOP = (

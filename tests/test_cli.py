@@ -20,7 +20,7 @@ from fedsim.cli.main import run_command
 from fedsim.config.model import Config
 from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS, SCENARIOS
-from fedsim.files import parse_yaml
+from fedsim.yamltext import parse_yaml
 from tests.util.mixed import MIXED
 from tests.util.processes import COMMAND, loaded_by
 from tests.util.small import UserModule, body, small, write
@@ -319,7 +319,7 @@ class TestProcess:
         )
         got = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert got.returncode == 0, got.stderr
-        (run,) = api.load("runs/run-1").runs
+        (run,) = api.load(next(Path("runs").iterdir())).runs
         assert run.variant == "ε = 1"
 
     def test_when_nobody_reads_any_more(self, here: Path) -> None:

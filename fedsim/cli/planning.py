@@ -7,9 +7,9 @@ from typing import Any
 from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
-from fedsim.files import format_yaml
 from fedsim.placement import place
 from fedsim.results.tables import epsilons
+from fedsim.yamltext import format_yaml
 
 
 def planned(experiment: Experiment, jobs: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def list_names(as_json: JsonOption = False) -> None:
 
     from fedsim.config.ready import ready_names, ready_text
     from fedsim.config.registry import METHODS, SCENARIOS
-    from fedsim.files import parse_yaml
+    from fedsim.yamltext import parse_yaml
 
     ready = {name: str(parse_yaml(ready_text(name))["method"]["name"]) for name in ready_names()}
     found = {
@@ -113,7 +113,7 @@ def _point(text: str) -> Any:
 
 def _source(scenario: str) -> Any:
     """Return a scenario's configuration: that of a file or ready name, else a minimal one."""
-    from fedsim.config.model import read_config
+    from fedsim.config.reading import read_config
     from fedsim.config.ready import ready_names
 
     if scenario in ready_names() or Path(scenario).is_file():

@@ -19,9 +19,10 @@ from fedsim.config.registry import METHODS, SCENARIOS, Entry
 from fedsim.config.schema import Settings, constructor_schema, short, validate
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, nearest
-from fedsim.imports import importable_from, user_code
+from fedsim.imports import class_path, user_code
 from fedsim.protocol import Context, Method
 from fedsim.space import Space
+from fedsim.usercode import UserCode
 from fedsim.workload import Scenario
 
 
@@ -32,7 +33,7 @@ def build_scenario(spec: RunSpec) -> Scenario:
         ConfigError: if its name or a setting is wrong, or the class is not a scenario.
         UserCodeError: if its code raises.
     """
-    target = find("scenario", spec.scenario_name, spec.import_from)
+    target = find("scenario", spec.scenario_name, spec.code)
     data_dir = None if spec.data_dir is None else Path(spec.data_dir)
     scenario = _construct(target, "scenario", spec.scenario, seed=spec.seed, data_dir=data_dir)
     return require_scenario(scenario, f"scenario.name: {spec.scenario_name}")
@@ -41,7 +42,7 @@ def build_scenario(spec: RunSpec) -> Scenario:
 def build_method(spec: RunSpec, scenario: Scenario) -> Method:
     """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
     context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
-    target = find("method", spec.method_name, spec.import_from)
+    target = find("method", spec.method_name, spec.code)
     method = _construct(target, "method", spec.method, context=context)
     return require_method(method, f"method.name: {spec.method_name}")
 
@@ -76,19 +77,19 @@ def require_method(thing: object, where: str) -> Method:
     return typing.cast(Method, thing)
 
 
-def resolve_section(section: str, given: Settings, import_from: str) -> dict[str, Any]:
+def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, Any]:
     """Return a ``scenario`` or ``method`` section with all defaults filled in.
 
     Args:
         section: ``scenario`` or ``method``.
         given: the user's settings, including ``name``.
-        import_from: the folder that ``module:Class`` names are imported from.
+        code: the user's modules that ``module:Class`` names are imported from.
 
     Raises:
         ConfigError: if a name is unknown or a value has the wrong type.
     """
     name = str(given["name"])
-    entry = find(section, name, import_from)
+    entry = find(section, name, code)
     for key, value in entry.fixed.items():
         if key in given and given[key] != value:
             raise ConfigError(
@@ -99,7 +100,7 @@ def resolve_section(section: str, given: Settings, import_from: str) -> dict[str
     return {"name": name, **values.model_dump(mode="json", by_alias=True)}
 
 
-def find(section: str, name: str, import_from: str) -> Entry:
+def find(section: str, name: str, code: UserCode) -> Entry:
     """Return the registered entry of a name, or one for a user's ``module:Class``.
 
     Raises:
@@ -109,12 +110,11 @@ def find(section: str, name: str, import_from: str) -> Entry:
     if name in registered:
         return registered[name]
     if ":" not in name:
-        raise ConfigError(
-            f"{section}.name: unknown name {name!r}{nearest(name, registered)}; for a class of "
-            "your own, use module:Class"
-        )
-    importable_from(import_from)
-    entry = Entry(name)
+        meant = class_path(name)
+        hint = f"; did you mean {meant!r}?" if meant else nearest(name, registered)
+        own = "" if "did you mean" in hint else "; for a class of your own, use module:Class"
+        raise ConfigError(f"{section}.name: unknown name {name!r}{hint}{own}")
+    entry = Entry(name, code=code)
     try:
         entry.load()
     except ConfigError as error:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.model import (
-    Config,
-    RetryConfig,
-    apply_overrides,
-    parse_config,
-    read_config,
-)
+from fedsim.config.model import Config, RetryConfig, parse_config
+from fedsim.config.reading import apply_overrides, read_config
+from fedsim.config.ready import ready_names
 from fedsim.config.spec import RunSpec
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
+from fedsim.files import current_folder, user_path
+from fedsim.usercode import UserCode
 
 
 @dataclass(frozen=True)
@@ -26,13 +24,13 @@ class Experiment:
     Attributes:
         config: the whole configuration, with all defaults filled in.
         variants: one configuration per variant.
-        import_from: the folder that ``module:Class`` names are imported from.
+        code: the user's modules that it names.
         data_dir: the folder of the data sets, or None.
     """
 
     config: Config
     variants: Mapping[str, Config]
-    import_from: str
+    code: UserCode
     data_dir: str | None
 
     @property
@@ -49,7 +47,7 @@ class Experiment:
             variant.rounds,
             seed,
             self.data_dir,
-            self.import_from,
+            self.code,
             availability=tuple(available) if isinstance(available, list) else available,
             retries=on_error.retry if isinstance(on_error, RetryConfig) else 0,
             skip_failures=on_error == "skip",
@@ -66,15 +64,25 @@ def prepare(
 
     Args:
         source: a file, the name of a ready configuration, a mapping, or None for the default.
+            The modules that it names are looked for beside the file, then in the current folder,
+            then in the environment.
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
 
     Raises:
         ConfigError: for the first error found.
     """
-    import_from = str(Path.cwd())
     raw = apply_overrides(read_config(source), overrides)
-    config = parse_config(raw, import_from)
+    code = UserCode.named_in(raw, _folders(source))
+    config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)
-    return Experiment(config, expand_variants(config, import_from), import_from, data)
+    return Experiment(config, expand_variants(config, code), code, data)
+
+
+def _folders(source: str | Path | Mapping[str, Any] | None) -> list[Path]:
+    """Return where modules are looked for: beside the configuration file, then here."""
+    here = current_folder()
+    if source is None or isinstance(source, Mapping) or str(source) in ready_names():
+        return [here]
+    return [user_path(source).absolute().parent, here]

@@ -7,22 +7,18 @@ name. A resolved configuration has all defaults filled in; run folders keep it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from fedsim.config.construct import resolve_section
-from fedsim.config.ready import ready_names, ready_text
 from fedsim.config.schema import validate
-from fedsim.errors import ConfigError, nearest
-from fedsim.files import parse_yaml, read_yaml
+from fedsim.errors import ConfigError
 from fedsim.resources import Resources
+from fedsim.usercode import UserCode
 
-DEFAULT = "synthetic"
 MOST_SEEDS = 10_000
 
 
@@ -99,13 +95,47 @@ def parse_seeds(value: Any) -> Any:
     return seeds
 
 
+def named(value: Any) -> Any:
+    """Return a ``scenario`` or ``method`` section: ``fts`` stands for ``{name: fts}``."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _section(value: Any) -> Any:
+    if not isinstance(value, (str, Mapping)):
+        raise PydanticCustomError("section", "expected a name, or a mapping with a name")
+    return named(value)
+
+
+def text_of(value: Any) -> Any:
+    """Return a number, a boolean or None as YAML writes it: a name may look like one."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+def _labelled(value: Any) -> Any:
+    """Return variants whose labels are texts; a label without changes is the base."""
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[Any, Any] = {}
+    for given, changes in value.items():
+        label = text_of(given)
+        if label in found:
+            raise ConfigError(f"variants: two have the label {label}")
+        found[label] = {} if changes is None else changes
+    return found
+
+
+Section = Annotated[dict[str, Any], BeforeValidator(_section)]
+
+
 class Config(BaseModel):
     """A whole configuration.
 
     Attributes:
         name: names the run folder; by default the scenario's name.
-        scenario: ``name`` and the scenario's own settings.
-        method: ``name`` and the method's own settings.
+        scenario: ``name`` and the scenario's own settings; or only its name.
+        method: ``name`` and the method's own settings; or only its name.
         rounds: queries per agent after the initial design, T.
         seeds: one job each, e.g. ``[0, 1]`` or ``0-9``.
         backend: ``serial`` (this process), ``ray``, or ``auto``: Ray if the run is large enough.
@@ -125,9 +155,9 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = ""
-    scenario: dict[str, Any]
-    method: dict[str, Any]
+    name: Annotated[str, BeforeValidator(text_of)] = ""
+    scenario: Section
+    method: Section
     rounds: int = Field(ge=1)
     seeds: Annotated[
         list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_seeds), Field(min_length=1)
@@ -140,59 +170,12 @@ class Config(BaseModel):
     on_error: Literal["stop", "skip"] | RetryConfig = "stop"
     resources: Resources | None = None
     availability: Probability | Annotated[list[Probability], Field(min_length=1)] = 1.0
-    variants: dict[str, dict[str, Any]] = {}
+    variants: Annotated[dict[str, dict[str, Any]], BeforeValidator(_labelled)] = {}
     noise_control: bool = False
     transcript: bool = False
 
 
-def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the raw configuration of a file, a ready name, or a mapping (None: the default).
-
-    Raises:
-        ConfigError: if there is no such file or name.
-    """
-    if isinstance(source, Mapping):
-        return deepcopy(dict(source))
-    text = str(source or DEFAULT)
-    if text in ready_names():
-        loaded: dict[str, Any] = parse_yaml(ready_text(text))
-        return loaded
-    path = Path(text)
-    if not path.is_file():
-        folder = " (it is a folder)" if path.is_dir() else ""
-        hint = nearest(text, ready_names())
-        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
-    return read_yaml(path)
-
-
-def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Return ``raw`` with ``dotted.key=value`` assignments; values are read as YAML.
-
-    Raises:
-        ConfigError: if an assignment has no ``=`` or its path goes through a value without keys.
-    """
-    result = deepcopy(raw)
-    for assignment in assignments:
-        key, equals, text = assignment.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set: expected key=value, got {assignment!r}")
-        try:
-            value = parse_yaml(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
-        node = result
-        *parents, last = key.strip().split(".")
-        for part in parents:
-            if node.get(part) is None:
-                node[part] = {}
-            node = node[part]
-            if not isinstance(node, dict):
-                raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
-        node[last] = value
-    return result
-
-
-def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
+def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
     """Return a checked configuration whose sections have all defaults filled in.
 
     Variants are kept as overrides; see :func:`fedsim.config.variants.expand_variants`.
@@ -211,8 +194,8 @@ def parse_config(raw: Mapping[str, Any], import_from: str) -> Config:
         config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
     if len(set(config.seeds)) != len(config.seeds):
         raise ConfigError(f"seeds: expected different seeds, got {config.seeds}")
-    config.scenario = resolve_section("scenario", config.scenario, import_from)
-    config.method = resolve_section("method", config.method, import_from)
+    config.scenario = resolve_section("scenario", config.scenario, code)
+    config.method = resolve_section("method", config.method, code)
     return config
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedsim.imports import load_class
+from fedsim.usercode import UserCode
 
 
 @dataclass(frozen=True)
@@ -18,16 +19,18 @@ class Entry:
         summary: one line for ``fedsim list``.
         fixed: settings that the name implies; a configuration cannot change them.
         required: settings that may not be null under this name.
+        code: the user's modules, if it is a user's class, which may be one of them.
     """
 
     target: str
     summary: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()
+    code: UserCode | None = None
 
     def load(self) -> type:
         """Import and return the class; errors as in :func:`fedsim.imports.load_class`."""
-        return load_class(self.target)
+        return load_class(self.target, self.code)
 
 
 _FTS = "fedsim.methods.dp_fts_de:DPFTSDE"

@@ -6,14 +6,17 @@ constructor.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
+import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
 
 from fedsim.errors import ConfigError, nearest
 
@@ -91,9 +94,23 @@ def _explain(error: ValidationError, model: type[BaseModel], values: Settings, w
         return f"{path}: unknown key{nearest(str(location[-1]), valid)}"
     if first["type"] == "missing":
         return f"{path}: missing; it has no default"
-    same = [e["msg"] for place, e in errors if place == location]  # a union's alternatives
-    message = ", or ".join(m[0].lower() + m[1:] for m in dict.fromkeys(same))
-    return f"{path}: {message}, got {short(first['input'])}"
+    same = [e for place, e in errors if place == location]  # a union's alternatives
+    message = ", or ".join(dict.fromkeys(_words(e["msg"]) for e in same))
+    return f"{path}: {message}, got {short(first['input'])}{_nearest_choice(same)}"
+
+
+def _words(message: str) -> str:
+    """Return pydantic's message without the names of Python classes."""
+    text = re.sub(r" or (an )?instance of \w+", "", message[0].lower() + message[1:])
+    return re.sub(r"(valid )?dictionary", "mapping", text)
+
+
+def _nearest_choice(errors: Sequence[ErrorDetails]) -> str:
+    """Return which of the allowed words may be meant, if any."""
+    choices = [e["ctx"]["expected"] for e in errors if e["type"] == "literal_error"]
+    allowed = [word for choice in choices for word in re.findall("'(.*?)'", choice)]
+    hint = nearest(str(errors[0]["input"]), allowed)
+    return hint if "did you mean" in hint else ""
 
 
 def _location(values: Any, location: tuple[int | str, ...], kind: str) -> tuple[int | str, ...]:
@@ -123,9 +140,9 @@ def _fields(model: Any) -> dict[str, Any]:
     """Return the keys of a model or dataclass and their types; nothing for other types."""
     if inspect.isclass(model) and issubclass(model, BaseModel):
         return {f.alias or name: f.annotation for name, f in model.model_fields.items()}
-    if hasattr(model, "__dataclass_fields__"):
+    if inspect.isclass(model) and dataclasses.is_dataclass(model):
         hints = typing.get_type_hints(model)
-        return {name: hints[name] for name in model.__dataclass_fields__}
+        return {field.name: hints[field.name] for field in dataclasses.fields(model) if field.init}
     return {}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from fedsim.config.schema import Settings
 from fedsim.errors import require
 from fedsim.resources import Resources
+from fedsim.usercode import NO_CODE, UserCode
 
 Availability = float | tuple[float, ...]
 """The probability that an agent takes part in a round: one for all, or one per agent."""
@@ -36,7 +37,7 @@ class RunSpec:
         rounds: number of queries after the initial design.
         seed: the run's seed.
         data_dir: the folder of the data sets, or None.
-        import_from: the folder that ``module:Class`` names are imported from.
+        code: the user's modules that ``module:Class`` names are imported from.
         availability: the probability that an agent takes part in a round; one, or one per agent.
         retries: how often a failed evaluation is tried again.
         skip_failures: whether an evaluation that fails on every try is skipped or stops the run.
@@ -48,7 +49,7 @@ class RunSpec:
     rounds: int
     seed: int
     data_dir: str | None
-    import_from: str
+    code: UserCode = NO_CODE
     availability: Availability = 1.0
     retries: int = 0
     skip_failures: bool = False

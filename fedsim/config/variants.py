@@ -8,16 +8,20 @@ from copy import deepcopy
 from typing import Any
 
 from fedsim.config.construct import find, resolve_section
-from fedsim.config.model import Config
+from fedsim.config.model import Config, named
 from fedsim.config.schema import validate
 from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL, slugify
+from fedsim.usercode import UserCode
 
 VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
 """The keys that a variant may override."""
 
+SECTIONS = ("scenario", "method")
+"""Those of them that hold a class's settings."""
 
-def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
+
+def expand_variants(config: Config, code: UserCode) -> dict[str, Config]:
     """Return one configuration per variant, by label, without a ``variants`` key.
 
     A variant's overrides are merged into the configuration. If it names another method (or
@@ -32,7 +36,7 @@ def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
         if not label.strip():
             raise ConfigError("variants: expected a label for every variant, got an empty one")
         try:
-            single = _variant(config, changes, import_from)
+            single = _variant(config, changes, code)
         except ConfigError as error:
             where = f"variants.{label}: " if config.variants else ""
             raise ConfigError(f"{where}{error}") from None
@@ -48,28 +52,27 @@ def expand_variants(config: Config, import_from: str) -> dict[str, Config]:
     return expanded
 
 
-def _variant(config: Config, changes: Mapping[str, Any], import_from: str) -> Config:
+def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Config:
     if not changes:  # already checked and complete
         return config.model_copy(deep=True, update={"variants": {}, "noise_control": False})
     for key in changes:
         if key not in VARIABLE:
             raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
     merged = config.model_dump(exclude={"variants", "noise_control"})
-    for section in ("scenario", "method"):
+    changes = {key: named(value) if key in SECTIONS else value for key, value in changes.items()}
+    for section in SECTIONS:
         base, change = merged[section], changes.get(section)
         if isinstance(change, Mapping) and change.get("name", base["name"]) != base["name"]:
-            merged[section] = _inherited(section, base, str(change["name"]), import_from)
+            merged[section] = _inherited(section, base, str(change["name"]), code)
     single = validate(Config, _merge(merged, changes), "")
-    single.scenario = resolve_section("scenario", single.scenario, import_from)
-    single.method = resolve_section("method", single.method, import_from)
+    single.scenario = resolve_section("scenario", single.scenario, code)
+    single.method = resolve_section("method", single.method, code)
     return single
 
 
-def _inherited(
-    section: str, base: Mapping[str, Any], name: str, import_from: str
-) -> dict[str, Any]:
-    entry = find(section, name, import_from)
-    fixed = {*entry.fixed, *find(section, base["name"], import_from).fixed}
+def _inherited(section: str, base: Mapping[str, Any], name: str, code: UserCode) -> dict[str, Any]:
+    entry = find(section, name, code)
+    fixed = {*entry.fixed, *find(section, base["name"], code).fixed}
     known = inspect.signature(entry.load()).parameters
     return {k: v for k, v in base.items() if k in known and k not in fixed}
 
@@ -78,7 +81,7 @@ def _check_folders(labels: Sequence[str]) -> None:
     """Refuse variants that would share a folder, also on disks that ignore case."""
     kept: dict[str, str] = {}
     for label in labels:
-        other = kept.setdefault(slugify(label).lower(), label)
+        other = kept.setdefault(slugify(label).casefold(), label)
         if other != label:
             raise ConfigError(
                 f"variants: {other!r} and {label!r} would share the folder {slugify(label)}; "

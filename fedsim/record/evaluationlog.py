@@ -7,14 +7,13 @@ file of their own, in the order in which they finish, and reused when the run re
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from fedsim.errors import cannot_write
 from fedsim.files import writing
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Line, Recorded
-from fedsim.record.lines import LineWriter
+from fedsim.record.lines import LineWriter, unseal
 
 
 class EvaluationLog:
@@ -50,7 +49,7 @@ class EvaluationLog:
             self._remove()
         self._found = {(r.agent, r.step, r.index): r for r in records or ()}
         self._settled = settled
-        self._writer = LineWriter(self._path)
+        self._writer = LineWriter(self._path, sealed=True)
         if records is None:
             self._writer.append(_header(self._run, settled))
 
@@ -90,7 +89,8 @@ def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | Non
         settled: number of journal entries before the call.
     """
     try:
-        first, *rows = map(json.loads, path.read_bytes().split(b"\n")[:-1])
+        lines = path.read_bytes().split(b"\n")[:-1]
+        first, *rows = (unseal(b"%b\n" % x, i, needed=True) for i, x in enumerate(lines, 1))
         records = [Recorded.from_json(row["evaluation"]) for row in rows]
     except (OSError, ValueError, TypeError, LookupError):
         return None

@@ -9,6 +9,7 @@ the fleet:
 - ``release``: what an aggregator released, its privacy event and diagnostics for the
   experimenter, written after the observations that it is based on.
 
+Every line ends with its checksum, so that a value that was changed later is never read.
 Two runs of one configuration and seed have equal journals, byte for byte, on any backend and
 after any kill and resume. Programs cannot read it.
 """
@@ -22,11 +23,11 @@ from pathlib import Path
 
 from fedsim.errors import RunFolderError
 from fedsim.record.entries import Entry, Line, entry_from_json
-from fedsim.record.lines import LineWriter
+from fedsim.record.lines import LineWriter, unseal
 
-FORMAT = 2
-READABLE = (1, FORMAT)
-"""Format 1 had no kinds of privacy events: all were subsampled Gaussians."""
+FORMAT = 3
+READABLE = (1, 2, FORMAT)
+"""Format 1 had no kinds of privacy events: all were subsampled Gaussians. 2 had no checksums."""
 
 
 def open_journal(path: Path, fingerprint: str) -> LineWriter:
@@ -40,7 +41,7 @@ def open_journal(path: Path, fingerprint: str) -> LineWriter:
         RunFolderError: if it cannot be written, or belongs to another run or format.
     """
     check_journal(path, fingerprint)
-    writer = LineWriter(path, sync=True)
+    writer = LineWriter(path, sync=True, sealed=True)
     if writer.empty:
         writer.append({"kind": "fedsim-journal", "format": FORMAT, "run": fingerprint})
     return writer
@@ -97,6 +98,7 @@ class JournalReader:
         self._path = path
         self._offset = 0
         self._line = 0
+        self._sealed = False
         self._sha256 = hashlib.sha256()
         self.torn = False
 
@@ -137,7 +139,7 @@ class JournalReader:
 
     def _parsed(self, raw: bytes) -> Line:
         try:
-            line = json.loads(raw)
+            line = unseal(raw, self._line, needed=self._sealed)
         except ValueError as error:
             raise self._damaged(str(error)) from error
         if not isinstance(line, dict) or "kind" not in line:
@@ -150,6 +152,7 @@ class JournalReader:
                 f"{self._path}: expected a journal of format {FORMAT}, got {raw[:60]!r}; was it "
                 "written by another version of fedsim?"
             )
+        self._sealed = line["format"] == FORMAT
 
     def _entry(self, line: Line, raw: bytes) -> Entry:
         try:
@@ -158,7 +161,10 @@ class JournalReader:
             raise self._damaged(f"{raw[:60]!r} ({error})") from error
 
     def _damaged(self, why: str) -> RunFolderError:
-        return RunFolderError(f"{self._path}: line {self._line} is damaged: {why}")
+        return RunFolderError(
+            f"{self._path}: line {self._line} is damaged: {why}; restore the file from a copy, or, "
+            "to go on from what is before, cut it there, remove state/checkpoint.npz and resume"
+        )
 
 
 def read_journal(path: Path) -> Iterator[Entry]:

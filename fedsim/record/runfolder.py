@@ -1,7 +1,8 @@
 """The run folder: everything that a run keeps, and all that is needed to show its results.
 
     runs/NAME-NUMBER/config.yaml   the whole configuration with all defaults
-    runs/NAME-NUMBER/origin.yaml   the folders of module:Class names and data sets
+    runs/NAME-NUMBER/origin.yaml   the folders of module:Class names and data sets, hashes of code
+    runs/NAME-NUMBER/code/         the user's modules
     runs/NAME-NUMBER/[VARIANT/]variant.txt   its label, which may not suit a folder name
     runs/NAME-NUMBER/[VARIANT/]seed-K/
         config.yaml            this run's configuration
@@ -48,6 +49,8 @@ from fedsim.files import (
     write_yaml,
 )
 from fedsim.protocol import State
+from fedsim.record.origin import keep_code
+from fedsim.usercode import NO_CODE, UserCode
 
 NO_LOCKS = (
     "the run folder's file system has no file locks: do not run or resume this run twice at the "
@@ -302,8 +305,16 @@ def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Pa
         raise cannot_write(where, error, NOTHING_STARTED) from error
 
 
-def begin(folder: Path, config: Mapping[str, Any], origin: Mapping[str, Any]) -> None:
+def begin(
+    folder: Path, config: Mapping[str, Any], origin: Mapping[str, Any], code: UserCode = NO_CODE
+) -> None:
     """Write what makes a new folder a run folder.
+
+    Args:
+        folder: the folder, which is empty.
+        config: the whole configuration.
+        origin: see :mod:`fedsim.record.origin`.
+        code: the user's modules.
 
     Raises:
         RunFolderError: if it cannot be written; the folder is removed.
@@ -311,6 +322,7 @@ def begin(folder: Path, config: Mapping[str, Any], origin: Mapping[str, Any]) ->
     try:
         write_yaml(folder / "origin.yaml", origin)
         write_yaml(folder / "config.yaml", config)
+        keep_code(folder, code)
     except RunFolderError as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error.__cause__, OSError):

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunError
-from fedsim.imports import user_code, user_traceback
+from fedsim.imports import message_of, user_code, user_traceback
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
@@ -191,7 +191,7 @@ def call_once(
         if "main thread" in str(error):  # signal handlers, as in time limits, and some libraries
             hint = "; objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})"
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}): {error}{hint}",
+            f"the objective raised {type(error).__name__} ({where}): {message_of(error)}{hint}",
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None

@@ -137,7 +137,7 @@ def run_in_memory(
     Raises:
         FedsimError: if a program does something wrong.
     """
-    spec = RunSpec({"name": ""}, {"name": "tested"}, context.rounds, context.seed, None, "")
+    spec = RunSpec({"name": ""}, {"name": "tested"}, context.rounds, context.seed, None)
     log: list[Any] = []
 
     def make() -> Method:

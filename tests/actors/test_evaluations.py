@@ -217,7 +217,7 @@ class TestFailures:
 def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     """Waiting for tasks that cannot start, or never return, has a deadline."""
     deadlines = DeadlinesConfig(evaluation=5.0, start=10.0)
-    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "", retries=1)
+    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, retries=1)
     log = EvaluationLog(tmp_path / "log", "run")
     space = Space((Parameter("x", 0.0, 1.0),))
     logs = LogFolder(tmp_path, "")
@@ -249,7 +249,7 @@ def test_what_a_lost_task_means(
     error: RayError, attempts: int, follows: type[RunError] | None
 ) -> None:
     """Only a process that dies repeatedly counts as its objective's fault."""
-    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None, "")
+    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None)
     work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0, LogFolder(Path(), ""))
     one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
     if follows is RunError:

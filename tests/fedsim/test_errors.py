@@ -32,7 +32,12 @@ def test_exit_codes(kind: str, code: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("bata", "; did you mean 'beta'?"), ("zzz", "; valid names: beta, gamma"), ("", "; valid")],
+    [
+        ("bata", "; did you mean 'beta'?"),
+        ("BETA", "; did you mean 'beta'?"),
+        ("zzz", "; valid names: beta, gamma"),
+        ("", "; valid"),
+    ],
 )
 def test_nearest(name: str, said: str) -> None:
     assert nearest(name, ["gamma", "beta"]).startswith(said)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +22,6 @@ from fedsim.files import (
     finite,
     format_json,
     load_arrays,
-    parse_yaml,
     read_yaml,
     save_arrays,
     slugify,
@@ -93,13 +91,6 @@ class TestYaml:
         with pytest.raises(RunFolderError, match=r"the key 'c' appears twice(.|\n)*line 2"):
             read_yaml(tmp_path / "f")
 
-    def test_numbers_are_numbers(self) -> None:
-        read = parse_yaml("[1e-3, 1E5, -2e+1, 1.5e-3, 1e, e1, 1-3]")
-        assert read == [1e-3, 1e5, -20.0, 1.5e-3, "1e", "e1", "1-3"]
-
-    def test_merge_keys_may_be_overridden(self) -> None:
-        assert parse_yaml("a: &x {p: 1, q: 1}\nb: {<<: *x, p: 2}")["b"] == {"p": 2, "q": 1}
-
     @pytest.mark.parametrize(
         ("data", "match"),
         [(b"a: [", "not valid YAML"), (b"- 1", "expected a mapping"), (b"\xff\xfe\x00", "UTF-8")],
@@ -117,8 +108,7 @@ class TestYaml:
     @pytest.mark.parametrize(
         ("text", "match"),
         [
-            ("rounds: " + "9" * 5000, "cannot read '9999.*' as int: Exceeds the limit"),
-            ("day: 2024-13-45", "cannot read '2024-13-45' as timestamp: month must be in 1..12"),
+            ("rounds: " + "9" * 5000, "a whole number of 5000 digits is too long"),
             ("s: &s {x: *s}", "a value contains itself"),
             ("s: &s [1, {x: [*s]}]", "a value contains itself"),
             ("a: " + "[" * 5000, "nested too deeply"),
@@ -131,18 +121,6 @@ class TestYaml:
         with pytest.raises(RunFolderError, match=f"f: not valid YAML: {match}") as caught:
             read_yaml(tmp_path / "f")
         assert len(str(caught.value)) < 400
-
-    def test_an_alias_may_be_used_twice(self) -> None:
-        assert parse_yaml("a: &x [1]\nb: [*x, *x]") == {"a": [1], "b": [[1], [1]]}
-
-    def test_aliases_of_aliases_are_checked_in_no_time(self) -> None:
-        lines = ["a0: &a0 [x]"]
-        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
-        assert parse_yaml("\n".join(lines))["a39"][0][0]  # 9^39 leaves, of 40 lists
-
-    def test_the_errors_are_yaml_errors(self) -> None:
-        with pytest.raises(yaml.YAMLError):
-            parse_yaml("&s [*s]")
 
 
 VALUES = st.recursive(
@@ -175,7 +153,7 @@ class TestJson:
 class TestNames:
     @pytest.mark.parametrize(
         ("name", "folder"),
-        [("a b/c", "a-b-c"), ("../..", "run"), ("β=2, z=1", "=2-z=1"), ("", "run"), ("x.y", "x.y")],
+        [("a b/c", "a-b-c"), ("../..", "run"), ("±2, z=1", "2-z=1"), ("", "run"), ("x.y", "x.y")],
     )
     def test_names_are_safe_as_folders(self, name: str, folder: str) -> None:
         assert slugify(name) == folder
@@ -187,6 +165,12 @@ class TestNames:
         assert len(set(slugs)) == len(names)
         assert {len(slug) for slug in slugs} == {LONGEST_NAME}
         assert slugs == [slugify(name) for name in names]
+
+    def test_names_of_any_script_stay_different(self) -> None:
+        slugs = [slugify(name) for name in ("学习", "联邦", "β=2", "α=2", "=2")]
+        assert [slug[:-8] for slug in slugs] == ["run-", "run-", "=2-", "=2-", "=2"[:-8]]
+        assert len(set(slugs)) == len(slugs)
+        assert all(slug.isascii() for slug in slugs)
 
     def test_the_home_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", "/home/me")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,15 +71,16 @@ def test_a_seeds_folder_knows_its_seed(here: Path) -> None:
 
 
 COUNTED = """
-    from fedsim.space import Parameter, Space
+    from pathlib import Path
 
-    BUILT = []
+    from fedsim.space import Parameter, Space
 
     class Counted:
         direction, agents = "maximize", 2
 
         def __init__(self, seed):
-            BUILT.append(seed)
+            with Path(__file__).with_name("built").open("a") as file:
+                file.write(f"{seed}\\n")
             self.space = Space((Parameter("x", 0, 1),))
 
         def objective(self, agent):
@@ -95,7 +95,8 @@ def test_a_scenario_is_built_once_per_seed_and_once_to_check_it(
     scenario = {"name": f"{name}:Counted"}
     variants = {"a": {}, "b": {"rounds": 1}}
     fedsim.run(small(scenario=scenario, seeds=[0, 1], variants=variants))
-    assert sys.modules[name].BUILT == [0, 0] + [0, 1] * 2
+    built = [int(line) for line in (here / "built").read_text().split()]
+    assert built == [0, 0] + [0, 1] * 2
 
 
 HELPERS = """

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from fedsim.config.construct import resolve_section
+from fedsim.usercode import NO_CODE
 from fedsim.workload import Scenario
 
 ROOT = Path(__file__).parents[2]
@@ -51,4 +52,4 @@ class TestBranin:
 @pytest.mark.parametrize("name", ["synthetic", "digits-svm"])
 def test_ready_configurations_spell_out_the_defaults(name: str) -> None:
     settings = yaml.safe_load((ROOT / "scenarios" / f"{name}.yaml").read_text())["scenario"]
-    assert settings == resolve_section("scenario", {"name": name}, ".")
+    assert settings == resolve_section("scenario", {"name": name}, NO_CODE)

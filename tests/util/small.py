@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
-from fedsim.files import format_yaml
+from fedsim.record.lines import encode, seal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
+from fedsim.yamltext import format_yaml
 
 UserModule = Callable[[str], str]
 """The fixture ``user_module``: writes a user's module and returns its name."""
@@ -58,6 +59,12 @@ def run(simulation: Simulation, notify: Callable[[Progress], None] = lambda _: N
 def body(journal: Path) -> bytes:
     """Return a journal after its header, which tells settings apart even where they do nothing."""
     return journal.read_bytes().partition(b"\n")[2]
+
+
+def journal_of(lines: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return a journal's content, with the checksums of these lines."""
+    bare = ({key: value for key, value in line.items() if key != "crc"} for line in lines)
+    return b"".join(seal(encode(line), number) for number, line in enumerate(bare, 1))
 
 
 def await_lines(path: Path, count: int, seconds: float = 180.0) -> None:

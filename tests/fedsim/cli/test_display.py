@@ -47,7 +47,7 @@ def job(seed: int = 0, **privacy: Any) -> Job:
     method = {"name": "dp-fts-de"}
     scenario = {"name": "landmine"}
     config = Config(scenario=scenario, method=method, rounds=60, privacy=PrivacyConfig(**privacy))
-    spec = RunSpec(scenario, method, 60, seed, None, "")
+    spec = RunSpec(scenario, method, 60, seed, None)
     return Job("dp-fts-de", config, Simulation(spec, Path(f"seed-{seed}")))
 
 

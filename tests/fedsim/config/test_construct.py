@@ -11,6 +11,7 @@ import pytest
 from fedsim.config.construct import build_method, build_scenario, resolve_section
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, UserCodeError
+from fedsim.usercode import NO_CODE, UserCode
 from tests.util.small import UserModule
 
 SCENARIO = """
@@ -37,12 +38,13 @@ SCENARIO = """
 
 
 def resolve(section: str, here: Path, **settings: Any) -> dict[str, Any]:
-    return resolve_section(section, settings, str(here))
+    return resolve_section(section, settings, UserCode.named_in(settings, [here]))
 
 
 def scenario(here: Path, **settings: Any) -> Any:
     method = {"name": "random-search"}
-    return build_scenario(RunSpec(settings, method, 1, 7, None, str(here)))
+    code = UserCode.named_in(settings, [here])
+    return build_scenario(RunSpec(settings, method, 1, 7, None, code))
 
 
 class TestSchema:
@@ -125,7 +127,9 @@ class TestNames:
     @pytest.mark.parametrize("name", ["no_such_module:X", "json.missing:X", "os.path.x:X"])
     def test_a_missing_module(self, here: Path, name: str) -> None:
         missing = name.partition(":")[0]
-        with pytest.raises(ConfigError, match=f"no module '{re.escape(missing)}' in the current"):
+        with pytest.raises(
+            ConfigError, match=f"no module '{re.escape(missing)}' in {here} or the env"
+        ):
             resolve("scenario", here, name=name)
 
     @pytest.mark.parametrize("name", [":X", "a b:X", ".x:X", "a..b:X"])
@@ -186,7 +190,7 @@ class TestPresets:
         resolved = resolve("method", here, name="fts", subregions=1, dp=None)
         assert resolved["subregions"] == 1
         assert resolved["dp"] is None
-        assert resolve_section("method", resolved, str(here)) == resolved
+        assert resolve_section("method", resolved, NO_CODE) == resolved
 
 
 class TestUsersClasses:
@@ -244,7 +248,8 @@ class TestUsersClasses:
 
     def test_a_method_that_is_none_is_explained(self, here: Path, user_module: UserModule) -> None:
         name = f"{user_module(self.BASE)}:Mine"
-        spec = RunSpec({"name": name}, {"name": name}, 1, 0, None, str(here))
+        code = UserCode.named_in(name, [here])
+        spec = RunSpec({"name": name}, {"name": name}, 1, 0, None, code)
         with pytest.raises(ConfigError, match="is not a method: it has no agent"):
             build_method(spec, build_scenario(spec))
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedsim.config.model import (
-    Config,
-    apply_overrides,
-    parse_config,
-    parse_seeds,
-    read_config,
-)
+from fedsim.config.model import Config, parse_config, parse_seeds
+from fedsim.config.reading import apply_overrides, read_config
 from fedsim.config.ready import ready_names
 from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
+from fedsim.usercode import NO_CODE
+from fedsim.yamltext import parse_yaml
 from tests.util.small import small
 
 
 def parse(raw: dict[str, Any]) -> Config:
-    return parse_config(raw, "")
+    return parse_config(raw, NO_CODE)
 
 
 def expand(raw: dict[str, Any]) -> dict[str, Config]:
-    return expand_variants(parse(raw), "")
+    return expand_variants(parse(raw), NO_CODE)
 
 
 class TestResolved:
@@ -144,13 +142,17 @@ class TestWhatIsWrong:
             ({"deadlines": None}, "deadlines: .*got None"),
             ({"backend": "dask"}, "backend: input should be 'auto', 'serial' or 'ray', got 'dask'"),
             ({"agents_per_actor": 0}, "agents_per_actor: .*'auto', or .*equal to 1, got 0"),
-            ({"scenario": "synthetic"}, "scenario: .*got 'synthetic'"),
+            ({"scenario": 3}, "scenario: expected a name, or a mapping with a name, got 3"),
             ({"scenario": {}}, "scenario.name: missing"),
             ({"method": {"name": 5}}, "method.name: expected a name, got 5"),
             ({"method": {"name": None}}, "method.name: missing"),
-            ({"variants": {"a": None}}, "variants.a: .*got None"),
+            ({"variants": {"a": 3}}, "variants.a: .*got 3"),
+            ({"variants": {0.5: {}, "0.5": {}}}, "variants: two have the label 0.5"),
             ({"variants": {"a": {"seeds": 3}}}, "variants.a: seeds: unknown key; valid names: "),
-            ({"variants": {"a": {"method": "fts"}}}, "variants.a: method: .*got 'fts'"),
+            (
+                {"variants": {"a": {"method": 3}}},
+                "variants.a: method: expected a name, or a map.*3",
+            ),
             ({"variants": {"a": {"method": {"x": 1}}}}, "variants.a: method.x: unknown key"),
             ({"variants": {"a": {"rounds": 0}}}, "variants.a: rounds: .*got 0"),
             ({"variants": {"a b": {}, "A-b": {}}}, "'a b' and 'A-b' would share the folder A-b"),
@@ -173,6 +175,48 @@ class TestWhatIsWrong:
         ):
             read_config("syntetic")
         assert "synthetic" in ready_names()
+
+
+class TestWords:
+    """What YAML would read as something else, and what people write for short."""
+
+    def test_a_name_stands_for_a_section(self) -> None:
+        raw = {**small(), "scenario": "synthetic", "method": "fts"}
+        found = expand({**raw, "variants": {"a": {"method": "ts"}}})["a"]
+        assert found.scenario == parse(small(scenario={"name": "synthetic"})).scenario
+        assert found.method == parse({**small(), "method": {"name": "ts"}}).method
+
+    def test_labels_may_look_like_numbers(self) -> None:
+        text = "{0.5: {rounds: 1}, 2: {rounds: 2}, no: , true: , null: , 学习: , 联邦: }"
+        found = expand(small(variants=parse_yaml(text)))
+        assert list(found) == ["0.5", "2", "no", "true", "null", "学习", "联邦"]
+        assert [found[label].rounds for label in ("0.5", "2", "no")] == [1, 2, 2]
+
+    @pytest.mark.parametrize("name", ["no", "2026-01-01", "3", "1:30"])
+    def test_names_may_look_like_anything(self, name: str) -> None:
+        raw = {**small(), **parse_yaml(f"name: {name}")}
+        assert parse(raw).name == name
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("Synthetic", "did you mean 'synthetic'"),
+            ("sub/sweep.yml", r"sub/sweep\.yml: neither a file .*did you mean 'sub/sweep\.yaml'"),
+            ("obj.py", "obj.py: a Python file; expected a configuration, .* may be obj:Class"),
+        ],
+    )
+    def test_a_source_that_is_none_shows_the_nearest(
+        self, here: Path, source: str, message: str
+    ) -> None:
+        (here / "sub").mkdir()
+        (here / "sub" / "sweep.yaml").touch()
+        with pytest.raises(ConfigError, match=message):
+            read_config(source)
+
+    def test_a_tilde_is_the_users_folder(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(here))
+        (here / "mine.yaml").write_text("rounds: 3")
+        assert read_config("~/mine.yaml") == {"rounds": 3}
 
 
 class TestVariants:

@@ -193,8 +193,8 @@ USERS = """
 
     class Server(SilentServer):
         def round(self, t, fleet):
-            fleet.step(t, None)
-            fleet.step(t, None)
+            fleet.step(t, None, to=fleet.members[:1])
+            fleet.step(t, None, to=fleet.members[1:])
             return {}
 """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import DiskError, RunFolderError
@@ -26,7 +27,7 @@ from fedsim.record.entries import (
     observations,
 )
 from fedsim.record.journal import JournalReader, journal_run, open_journal, read_journal
-from fedsim.record.lines import LineWriter, cut_torn_line, encode
+from fedsim.record.lines import LineWriter, cut_torn_line, encode, seal
 
 ENTRIES: list[Entry] = [
     StepEntry(0, (Recorded(0, 0, 0, (0.5,), 1.5, None, "initial"),)),
@@ -65,7 +66,9 @@ class FakeFile:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     data = write(tmp_path / "j")
-    assert data.splitlines()[0] == b'{"kind":"fedsim-journal","format":2,"run":"r1"}'
+    crc = b"%08x" % zlib.crc32(b'{"kind":"fedsim-journal","format":3,"run":"r1"}\n', 1)
+    expected = b'{"kind":"fedsim-journal","format":3,"run":"r1","crc":"%b"}' % crc
+    assert data.splitlines()[0] == expected
     assert list(read_journal(tmp_path / "j")) == ENTRIES
     assert [entry.to_json() for entry in ENTRIES] == LINES
     assert [(t, r.y) for t, r in observations(ENTRIES)] == [(0, 1.5)]
@@ -101,16 +104,22 @@ def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sizes == ends[1:]  # each as soon as its line is whole, and once
 
 
-def test_journals_of_the_first_format_are_read_and_not_continued(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_journals_of_earlier_formats_are_read_and_not_continued(
+    tmp_path: Path, number: int
+) -> None:
     path = tmp_path / "j"
-    event = {"sampling_rate": 0.5, "noise_multiplier": 1.0, "exact_noise_multiplier": 2.0}
+    event: dict[str, Any] = {"kind": "subsampled-gaussian"} if number == 2 else {}
+    event |= {"sampling_rate": 0.5, "noise_multiplier": 1.0, "exact_noise_multiplier": 2.0}
     lines = [
-        {"kind": "fedsim-journal", "format": 1, "run": "r1"},
+        {"kind": "fedsim-journal", "format": number, "run": "r1"},
         {"kind": "release", "t": 0, "event": event},
     ]
     path.write_bytes(b"".join(map(encode, lines)))
     assert list(read_journal(path)) == [ReleaseEntry(0, SubsampledGaussian(0.5, 1, 2))]
-    with pytest.raises(RunFolderError, match="expected a journal of format 2, got 1: another"):
+    with pytest.raises(
+        RunFolderError, match=f"expected a journal of format 3, got {number}: another"
+    ):
         open_journal(path, "r1")
 
 
@@ -162,6 +171,47 @@ def test_a_torn_line_longer_than_a_buffer_is_cut(tmp_path: Path) -> None:
     assert path.read_bytes() == data
 
 
+@settings(max_examples=200)
+@given(st.data())
+def test_a_changed_byte_is_noticed(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Any change of one byte is refused, or leaves a whole beginning of what was written."""
+    path = tmp_path_factory.mktemp("journal") / "j"
+    written = bytearray(write(path))
+    place = data.draw(st.integers(0, len(written) - 1))
+    written[place] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(written)
+    found = list[Entry]()
+    try:
+        for entry in read_journal(path):
+            found.append(entry)
+    except RunFolderError:
+        return
+    assert found == ENTRIES[: len(found)]
+    assert len(found) >= len(ENTRIES) - 1  # the last newline: a torn line
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda lines: [*lines[:2], *lines[3:]], 3),  # one is missing
+        (lambda lines: [*lines[:2], lines[1], *lines[2:]], 3),  # one is there twice
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], 2),  # two are exchanged
+        (lambda lines: [*lines[:2], lines[2].replace(b'"share"', b'"chare"'), lines[3]], 3),
+        (lambda lines: [*lines[:2], lines[2].partition(b',"crc')[0] + b"}", lines[3]], 3),
+    ],
+)
+def test_lines_that_are_not_what_was_written_there_are_refused(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    path = tmp_path / "j"
+    lines = change(write(path).splitlines())
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    with pytest.raises(RunFolderError, match=rf"line {line} is damaged: it.* checksum.*remove"):
+        list(read_journal(path))
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -178,7 +228,7 @@ def test_a_torn_line_longer_than_a_buffer_is_cut(tmp_path: Path) -> None:
 def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) -> None:
     path = tmp_path / "j"
     lines = write(path).splitlines()
-    lines[2] = bad
+    lines[2] = seal(bad + b"\n", 3).removesuffix(b"\n") if bad.endswith(b"}") else bad
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(RunFolderError, match=r"line 3 is damaged|damaged privacy event"):
         list(read_journal(path))
@@ -186,7 +236,7 @@ def test_a_damaged_middle_line_is_refused_by_number(tmp_path: Path, bad: bytes) 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "j").write_bytes(encode({"kind": "fedsim-journal", "format": 99}))
-    with pytest.raises(RunFolderError, match=r"expected a journal of format 2, got .*99.*version"):
+    with pytest.raises(RunFolderError, match=r"expected a journal of format 3, got .*99.*version"):
         list(read_journal(tmp_path / "j"))
 
 

@@ -14,6 +14,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import Run, load
 from fedsim.results.seeds import SeedRun
 from fedsim.results.tables import epsilons, finish
+from tests.util.small import journal_of
 
 METHOD: dict[str, Any] = {
     "name": "dp-fts-de",
@@ -166,7 +167,7 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
     first = next(i for i, line in enumerate(lines) if line["kind"] == "step")
     lines.insert(first, {**release, "t": -1})  # before the first step
     lines.insert(first + 3, {**release, "t": 0})  # a second one in round 0
-    folder.journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    folder.journal.write_bytes(journal_of(lines))
     folder.update_manifest(delta=1e-5)
     outcome = finish(folder, Synthetic(agents=6, grid_size=100).space)
     rounds = SeedRun("copy", folder).rounds

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from fedsim.errors import RunFolderError
-from fedsim.files import format_yaml, write_yaml
+from fedsim.files import write_yaml
 from fedsim.record.runfolder import RunFolder, locked
 from fedsim.results.listing import RunSummary, list_runs
+from fedsim.yamltext import format_yaml
 
 CONFIG = {"name": "x", "scenario": {"name": "s:S"}, "method": {"name": "ts"}, "rounds": 4}
 

@@ -9,18 +9,19 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import RunFolderError
-from fedsim.files import format_yaml
 from fedsim.record.runfolder import locked
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader
-from tests.util.small import await_lines, small
+from fedsim.yamltext import format_yaml
+from tests.util.small import await_lines, journal_of, small
 
 COMMAND = [sys.executable, "-c", "from fedsim.cli.main import main; main()"]
 ROUNDS = 6
@@ -187,16 +188,20 @@ def test_folders_of_earlier_versions_are_shown(stopped: Path) -> None:
     assert (found.state, found.privacy) == (whole.state, whole.privacy)
 
 
+def append(journal: Path, line: dict[str, Any]) -> None:
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    journal.write_bytes(journal_of([*lines, line]))
+
+
 def test_what_no_accountant_knows_is_not_hidden(stopped: Path) -> None:
-    with (stopped / "journal.jsonl").open("a") as file:
-        file.write('{"kind":"release","t":3,"event":{"kind":"later"}}\n')
+    append(stopped / "journal.jsonl", {"kind": "release", "t": 3, "event": {"kind": "later"}})
     record = only().record()
     assert record["epsilon"] == {"releases": 4, "not_accounted": "later, subsampled-gaussian"}
 
 
 def test_a_journal_of_other_agents_is_named(stopped: Path) -> None:
-    with (stopped / "journal.jsonl").open("a") as file:
-        file.write('{"kind":"step","t":3,"observations":[[7,0,0,[0.5],1.0,null,"own"]]}\n')
+    other = {"kind": "step", "t": 3, "observations": [[7, 0, 0, [0.5], 1.0, None, "own"]]}
+    append(stopped / "journal.jsonl", other)
     with pytest.raises(RunFolderError, match=r"expected agents 0 to 2 in round 3, got \[7\]"):
         only()
 

@@ -22,7 +22,7 @@ from fedsim.space import Parameter, Space
 from fedsim.workload import Evaluation
 from tests.util.bowl import OURS
 
-SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None, "")
+SPEC = RunSpec({"name": "testing"}, {"name": "tested"}, 3, 0, None)
 
 
 @dataclass

@@ -18,7 +18,6 @@ from fedsim.config.experiment import prepare
 from fedsim.config.registry import METHODS
 from fedsim.config.spec import check_availability
 from fedsim.errors import ConfigError, Interrupted
-from fedsim.files import format_yaml
 from fedsim.preflight import check
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.protocol import Reply
@@ -29,6 +28,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.rng import SERVER, Keys
 from fedsim.simulation.availability import present
 from fedsim.simulation.loop import Simulation
+from fedsim.yamltext import format_yaml
 from tests.util.small import make, run, small
 
 ALL = tuple(range(100))

@@ -21,6 +21,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
+from fedsim.usercode import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import small
 
@@ -29,9 +30,10 @@ METHODS = ("random-search", "dp-fts-de")
 
 def make(folder: Path, raw: dict[str, Any], **options: Any) -> Simulation:
     """Return a simulation whose folder exists."""
-    config = parse_config(raw, str(folder.parent))
+    code = UserCode.named_in(raw, [folder.parent])
+    config = parse_config(raw, code)
     RunFolder(folder).create({})
-    spec = RunSpec(config.scenario, config.method, config.rounds, 0, None, str(folder.parent))
+    spec = RunSpec(config.scenario, config.method, config.rounds, 0, None, code)
     return Simulation(spec, folder, **options)
 
 

@@ -16,7 +16,6 @@ from fedsim.cli.main import run_command
 from fedsim.config.experiment import prepare
 from fedsim.config.registry import METHODS
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
-from fedsim.files import format_yaml
 from fedsim.record.entries import Line, StepEntry
 from fedsim.record.journal import read_journal
 from fedsim.record.progress import Progress
@@ -24,6 +23,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.rng import Keys
 from fedsim.simulation.evaluation import call_with_retries
 from fedsim.simulation.loop import Simulation
+from fedsim.yamltext import format_yaml
 from tests.util.small import make, run, small
 
 USERS = """

@@ -22,6 +22,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder, locked
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import OWN_LOG, run_serial
+from fedsim.usercode import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import UserModule, make, run, small
 
@@ -46,9 +47,10 @@ HANGING = """
 def hanging(here: Path, user_module: Callable[[str], str]) -> Simulation:
     raw = small()
     raw["scenario"] = {"name": f"{user_module(HANGING)}:Mine"}
-    config = parse_config(raw, str(here))
+    code = UserCode.named_in(raw, [here])
+    config = parse_config(raw, code)
     RunFolder(here / "seed-0").create({})
-    spec = RunSpec(config.scenario, config.method, config.rounds, 0, None, str(here))
+    spec = RunSpec(config.scenario, config.method, config.rounds, 0, None, code)
     return Simulation(spec, here / "seed-0")
 
 

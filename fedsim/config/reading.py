@@ -1,0 +1,70 @@
+"""Raw configurations: files, the ready ones that ship with fedsim, mappings, and assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fedsim.config.ready import ready_names, ready_text
+from fedsim.errors import ConfigError, nearest
+from fedsim.files import read_yaml, user_path
+from fedsim.yamltext import parse_yaml
+
+DEFAULT = "synthetic"
+
+
+def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the raw configuration of a file, a ready name, or a mapping (None: the default).
+
+    Raises:
+        ConfigError: if there is no such file or name.
+    """
+    if isinstance(source, Mapping):
+        return deepcopy(dict(source))
+    text = str(source or DEFAULT)
+    if text in ready_names():
+        loaded: dict[str, Any] = parse_yaml(ready_text(text))
+        return loaded
+    path = user_path(text)
+    if path.suffix == ".py":
+        raise ConfigError(
+            f"{text}: a Python file; expected a configuration, whose scenario.name may be "
+            f"{path.stem}:Class"
+        )
+    if not path.is_file():
+        folder = " (it is a folder)" if path.is_dir() else ""
+        beside = (str(p) for ext in ("yaml", "yml") for p in path.parent.glob(f"*.{ext}"))
+        hint = nearest(text, [*ready_names(), *beside])
+        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
+    return read_yaml(path)
+
+
+def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Return ``raw`` with ``dotted.key=value`` assignments; values are read as YAML.
+
+    Raises:
+        ConfigError: if an assignment has no ``=`` or its path goes through a value without keys.
+    """
+    result = deepcopy(raw)
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set: expected key=value, got {assignment!r}")
+        try:
+            value = parse_yaml(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
+        node = result
+        *parents, last = key.strip().split(".")
+        for part in parents:
+            if node.get(part) is None:
+                node[part] = {}
+            node = node[part]
+            if not isinstance(node, dict):
+                raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
+        node[last] = value
+    return result

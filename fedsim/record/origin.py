@@ -1,0 +1,88 @@
+"""Where a run comes from: the folders of its modules and data, and the user's code that it runs.
+
+``origin.yaml`` holds the folders and the SHA-256 of every module; ``code/`` holds the modules, and
+``code-2/`` those of the first resume with others. They are a record: a resume reads the files that
+they were copied from, and says if those have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import RunFolderError, cannot_write
+from fedsim.files import read_yaml, write_atomically
+from fedsim.usercode import UserCode
+
+FILE = "origin.yaml"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What ``origin.yaml`` holds.
+
+    Attributes:
+        import_from: the folders that ``module:Class`` names are looked for in.
+        data_dir: the folder of the data sets, or None.
+        modules: each module's SHA-256, by name.
+    """
+
+    import_from: tuple[str, ...]
+    data_dir: str | None
+    modules: Mapping[str, str]
+
+    @classmethod
+    def of(cls, code: UserCode, data_dir: str | None) -> Origin:
+        """Return the origin of a run of some code."""
+        return cls(code.folders, data_dir, {s.name: s.digest for s in code.sources})
+
+    @classmethod
+    def read(cls, folder: Path) -> Origin:
+        """Read the origin of a run folder.
+
+        Raises:
+            RunFolderError: if it is not a run folder.
+        """
+        if not (folder / "config.yaml").exists() or not (folder / FILE).exists():
+            raise RunFolderError(
+                f"{folder}: not a run folder (no {FILE}); give the run folder itself"
+            )
+        found = read_yaml(folder / FILE)
+        folders = found["import_from"]  # earlier versions knew one
+        places = (folders,) if isinstance(folders, str) else tuple(folders)
+        return cls(places, found["data_dir"], found.get("modules", {}))
+
+    def record(self) -> dict[str, Any]:
+        """Return what ``origin.yaml`` holds."""
+        told = {"import_from": list(self.import_from), "data_dir": self.data_dir}
+        return {**told, "modules": dict(self.modules)}
+
+    def changes(self, now: Origin) -> str:
+        """Return in words which modules are others now, or nothing."""
+        names = sorted(self.modules.keys() | now.modules.keys())
+        other = [name for name in names if self.modules.get(name) != now.modules.get(name)]
+        return ", ".join(other)
+
+
+def keep_code(folder: Path, code: UserCode) -> Path | None:
+    """Copy a run's modules into its folder; return the new folder, or None if there are none.
+
+    Raises:
+        RunFolderError: if a file cannot be written.
+    """
+    if not code.sources:
+        return None
+    number = sum(1 for _ in folder.glob("code*")) + 1
+    kept = folder / ("code" if number == 1 else f"code-{number}")
+    for source in code.sources:
+        path = kept.joinpath(*source.name.split("."))
+        path = path / "__init__.py" if source.places else path.with_suffix(".py")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(path.parent, error) from error
+        if source.file:  # else a folder without __init__.py
+            write_atomically(path, source.text)
+    return kept
