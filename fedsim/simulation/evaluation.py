@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -195,15 +196,24 @@ def call_once(
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None
-    except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:  # nobody interrupts this thread
-        raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}); it must return a number",
-            user_traceback(error),
-            f"raised {type(error).__name__}",
-        ) from None
+    except (SystemExit, GeneratorExit) as error:
+        raise no_number(error, where) from None
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():
+            raise  # perhaps Ctrl-C
+        raise no_number(error, where) from None
     found = value if isinstance(value, Evaluation) else Evaluation(value)
     noiseless = None if found.noiseless is None else _finite(found.noiseless, where)
     return Evaluation(_finite(found.y, where), noiseless)
+
+
+def no_number(error: BaseException, where: str) -> ObjectiveError:
+    """Return the error of an objective that raised what ends a program."""
+    return ObjectiveError(
+        f"the objective raised {type(error).__name__} ({where}); it must return a number",
+        user_traceback(error),
+        f"raised {type(error).__name__}",
+    )
 
 
 def _finite(number: object, where: str) -> float:

@@ -70,7 +70,7 @@ class TestReports:
 
     def slot(self, answer: Progressed) -> _Slot:
         config = Config(scenario={"name": "synthetic"}, method={"name": "ts"}, rounds=9)
-        spec = RunSpec(config.scenario, config.method, 9, 1, None, "")
+        spec = RunSpec(config.scenario, config.method, 9, 1, None)
         job = Job("ts", config, Simulation(spec, Path("seed-1")))
         server = SimpleNamespace(progress=SimpleNamespace(remote=lambda: answer))
         return _Slot(server, job, 100.0, asked=answer)
@@ -187,6 +187,16 @@ class TestFailures:
         mine = os.getpid()  # nothing is left on the caller's cluster
         await_end(actors(mine, "AgentHost") + actors(mine, "SimulationServer"))
         assert ray.get(ray.put("alive")) == "alive"
+
+    @pytest.mark.parametrize("resources", [None, {"cpus": 1.0}], ids=["host", "task"])
+    def test_an_interrupt_of_its_own_is_the_objectives_mistake(
+        self, one_host: dict[str, Any], tmp_path: Path, resources: dict[str, Any] | None
+    ) -> None:
+        config = troubled(one_host, "interrupt") | {"resources": resources}
+        words = r"raised KeyboardInterrupt \(agent 1, round 0, point .*\); it must return a number"
+        with pytest.raises(ObjectiveError, match=words) as raised:
+            fedsim.run(config, out=tmp_path / "run")
+        assert "workloads.py" in raised.value.user_traceback
 
     def test_a_scenario_that_workers_cannot_import(
         self, one_host: dict[str, Any], tmp_path: Path
