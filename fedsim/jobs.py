@@ -68,6 +68,9 @@ class Listener:
     def progress(self, job: Job, progress: Progress) -> None:
         """A job finished a round."""
 
+    def waiting(self, job: Job, why: str) -> None:
+        """A job waits for something that is not its work; an empty text: no longer."""
+
     def finished(self, job: Job) -> None:
         """A job is done."""
 
@@ -99,6 +102,10 @@ class Keeper(Listener):
     def progress(self, job: Job, progress: Progress) -> None:
         """Forward the event."""
         self._listener.progress(job, progress)
+
+    def waiting(self, job: Job, why: str) -> None:
+        """Forward the event."""
+        self._listener.waiting(job, why)
 
     def finished(self, job: Job) -> None:
         """Note that a job is no longer running."""
