@@ -1,4 +1,4 @@
-"""What users' modules in tests note about their calls: a run's own modules are put away after it."""
+"""What users' modules in tests note about their calls; a run puts its modules away at its end."""
 
 from __future__ import annotations
 
