@@ -8,7 +8,7 @@ from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
 from fedsim.placement import place
-from fedsim.results.tables import epsilons
+from fedsim.results.losses import epsilons
 from fedsim.yamltext import format_yaml
 
 

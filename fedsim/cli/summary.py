@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -14,12 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.cli.display import rate
-from fedsim.results.digits import significant, with_error
+from fedsim.results.digits import significant
+from fedsim.results.scores import known, mean_and_error, shown_scores
 
 Summary = dict[str, Any]
-
-JUDGED_BY_REGRET = ("mean_simple_regret", "mean_inference_regret", "best_observed")
-JUDGED_BY_VALUE = ("mean_best_observed", "best_observed", "mean_best_noiseless")
 
 
 def closing_table(summaries: Sequence[Summary]) -> Group:
@@ -28,7 +26,7 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
     The table has one row per variant, with means and standard errors over seeds.
     """
     variants = dict.fromkeys(str(s["variant"]) for s in summaries)
-    scores = _scores(summaries)
+    scores = shown_scores(summaries)
     private = any(_epsilon(s) for s in summaries)
     deltas = {_epsilon(s).get("delta") for s in summaries if _epsilon(s)}
     failures = any(s.get("evaluations_failed") for s in summaries)
@@ -49,44 +47,44 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
     return Group(table, *warnings)
 
 
-def _scores(summaries: Sequence[Summary]) -> list[str]:
-    """Return the scores that are shown: those that some seed has."""
-    regret = any(s.get("metric") == "simple_regret" for s in summaries)
-    value = any(s.get("metric") == "best_observed" for s in summaries)
-    shown = (*(JUDGED_BY_REGRET if regret else ()), *(JUDGED_BY_VALUE if value else ()))
-    return [name for name in dict.fromkeys(shown) if _known(summaries, name)] or ["best_observed"]
-
-
 def _row(
     seeds: Sequence[Summary], scores: Sequence[str], private: bool, deltas: bool, failures: bool
 ) -> list[str]:
     done = [s for s in seeds if s["status"] == "done"]
     count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)}"
     row = [escape(seeds[0]["variant"]), count]
-    row += [_mean_and_error(_known(done, name)) for name in scores]
+    row += [mean_and_error(known(done, name)) for name in scores]
     # A budget may stop one seed earlier than another: the largest loss is shown.
-    epsilon = max(map(_epsilon, done), key=lambda one: one.get("pld", 0.0), default={})
+    epsilon = max(map(_epsilon, done), key=_size, default={})
     if private:
-        strict = epsilon.get("delta_1e-5", {}).get("pld")
-        row += [significant(epsilon.get("pld"), 3), significant(strict, 3)]
+        row += [_loss(epsilon), _loss(epsilon.get("delta_1e-5", {}))]
     if deltas:
         row.append(significant(epsilon.get("delta"), 2))
     if failures:
         row.append(str(sum(s.get("evaluations_failed", 0) for s in done)))
-    rates = _known(done, "evaluations_per_second")
+    rates = known(done, "evaluations_per_second")
     row.append(rate(mean(rates)) if rates else "")
     seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
     row.append(significant(seconds, 2 if seconds < 10 else 4))
     return row
 
 
-def _known(summaries: Sequence[Summary], name: str) -> list[float]:
-    return [s[name] for s in summaries if s.get(name) is not None]
-
-
 def _epsilon(summary: Summary) -> dict[str, Any]:
     """Return what a finished seed spent; empty if nothing, or if it is not finished."""
     return (summary.get("epsilon") or {}) if summary["status"] == "done" else {}
+
+
+def _size(epsilon: dict[str, Any]) -> float:
+    loss = epsilon.get("pld", 0.0)
+    return math.inf if loss is None else float(loss)
+
+
+def _loss(epsilon: dict[str, Any], accountant: str = "pld") -> str:
+    """Return ε as text; empty if it is not known. Infinity, which JSON lacks, is None."""
+    if accountant not in epsilon:
+        return ""
+    loss = epsilon[accountant]
+    return "∞" if loss is None or math.isinf(loss) else significant(loss, 3)
 
 
 def _failures(summary: Summary) -> Text:
@@ -104,13 +102,6 @@ def _without_values(summary: Summary) -> Text:
     words = f"{summary['variant']}, seed {summary['seed']}: the means leave out "
     words += f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
     return Text(words, style="yellow")
-
-
-def _mean_and_error(values: Sequence[float]) -> str:
-    if not values:
-        return ""
-    error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    return with_error(mean(values), error).replace("± ", "±")  # a line does not end with it
 
 
 def privacy_lines(summaries: Sequence[Summary]) -> list[str]:
@@ -147,8 +138,8 @@ def privacy_sentence(epsilon: dict[str, Any]) -> str:
             f"({epsilon['not_accounted']}): ε is unknown."
         )
     return (
-        f"ε = {significant(epsilon['pld'], 3)} at δ = {significant(epsilon['delta'], 2)} "
+        f"ε = {_loss(epsilon)} at δ = {significant(epsilon['delta'], 2)} "
         f"(accountant pld; the paper's moments accountant says "
-        f"{significant(epsilon['moments'], 3)}) for {epsilon['releases']} releases; neighbours: "
+        f"{_loss(epsilon, 'moments')}) for {epsilon['releases']} releases; neighbours: "
         f"{epsilon['neighbouring_relation']} of one agent; sampling: {epsilon['sampling']}."
     )

@@ -67,6 +67,11 @@ class Run:
         """Return every seed's outcome."""
         return [run.summary() for run in self.runs]
 
+    def _repr_html_(self) -> str:
+        from fedsim.results.notebook import run_html
+
+        return run_html(self.folder, self.runs)
+
     def read(self, name: str) -> tuple[pd.DataFrame, list[str]]:
         """Return a table of all seeds, and a sentence for each seed that is not in it as a whole.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ class ObservationColumns:
         self._rounds: list[int] = []
         self._records: list[Recorded] = []
         self.schema = schema(facts, space)
+        # What takes few values meets the same ones again and again.
+        self._values = [
+            one.to_value if one.cells is None else lru_cache(1024)(one.to_value)
+            for one in space.parameters
+        ]
 
     def add(self, step: StepEntry) -> None:
         """Take a step's evaluations."""
@@ -72,9 +78,9 @@ class ObservationColumns:
             [r.y for r in records],
             noiseless,
         ]
-        points = [self._space.to_point(np.array(r.u)) for r in records]
-        for one in self._space.parameters:
-            values = [point[one.name] for point in points]
+        for i, one in enumerate(self._space.parameters):
+            value = self._values[i]
+            values = [value(r.u[i]) for r in records]
             columns.append([str(v) for v in values] if one.column == "text" else values)
         if self._facts.optima is not None:
             with np.errstate(over="ignore"):

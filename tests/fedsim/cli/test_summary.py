@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from fedsim.cli.main import run_command
 from fedsim.cli.summary import closing_table, privacy_lines
+from tests.util.small import small, write
 
 SUMMARY: dict[str, Any] = {
     "variant": "dp-fts-de",
@@ -86,6 +90,13 @@ class TestClosingTable:
         assert "0.012" in table(one, other)
         assert "δ" not in table(one, one | {"variant": "b"})
 
+    def test_an_infinite_loss(self) -> None:
+        infinite = {"pld": None, "moments": None, "delta_1e-5": {"pld": None}}
+        one = SUMMARY | {"epsilon": epsilon(1.5, 0.01)}
+        other = seed("dp-fts-de", 1, epsilon(1.5, 0.01) | infinite)
+        assert table(one, other).count("∞") == 2
+        assert "ε = ∞ at δ = 0.01" in privacy_lines([other])[0]
+
     def test_the_largest_loss_of_the_seeds_is_shown(self) -> None:
         one = SUMMARY | {"epsilon": epsilon(1.5, 0.01)}
         text = table(one, one | {"seed": 1, "epsilon": epsilon(3.25, 0.01)})
@@ -147,3 +158,20 @@ class TestPrivacyLines:
 
     def test_nothing_is_said_of_runs_without_releases(self) -> None:
         assert privacy_lines([seed("a", 0, {}), {"variant": "b", "seed": 0, "status": "x"}]) == []
+
+
+def test_run_and_show_tell_both_losses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    variants: dict[str, Any] = {
+        f"z = {z}": {"method": {"dp": {"noise_multiplier": z}}} for z in (8.0, 0.5)
+    }
+    variants = {"alone": {"method": {"name": "ts"}}} | variants
+    raw = small("dp-fts-de", variants=variants, privacy={"delta": 1e-5})
+    for command in (["run", write(raw)], ["show", "runs/small-1"]):
+        assert run_command(command) == 0
+        lines = [x for x in capsys.readouterr().out.splitlines() if x.startswith("privacy of")]
+        assert [line.partition(": ")[0] for line in lines] == [
+            "privacy of z = 8.0",
+            "privacy of z = 0.5",
+        ]
+        losses = [float(line.split("ε = ")[1].split()[0]) for line in lines]
+        assert losses[0] < losses[1] / 10

@@ -18,6 +18,7 @@ from fedsim.errors import Interrupted, RunFolderError
 from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
+from fedsim.results.outcome import is_outcome
 from tests.util.small import small
 
 ROUNDS = 4
@@ -106,6 +107,12 @@ def test_tables_of_earlier_versions_are_made_again(done: Run) -> None:
     names = {"mean_best_observed": "mean_best", "best_observed": "best"}
     pd.read_parquet(path).rename(columns=names).to_parquet(path)
     pd.testing.assert_frame_equal(done.rounds, whole)
+
+
+def test_what_this_version_writes_is_not_made_again(done: Run, here: Path) -> None:
+    alone = fedsim.run(small(rounds=1), out="alone")
+    for one in (*done.runs, *alone.runs):
+        assert is_outcome(one.folder.manifest()["outcome"])
 
 
 @pytest.mark.parametrize(
