@@ -36,9 +36,10 @@ Deviations from the paper:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,7 +48,7 @@ from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.common import check_initial_points, initial_design
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
+from fedsim.methods.own_probability import Schedule, own_probability_schedule
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -80,17 +81,40 @@ class PrivacySettings:
 
     Attributes:
         sampling_rate: q, the probability with which an agent enters a release.
-        noise_multiplier: z.
+        noise_multiplier: z; 1 if neither it nor ``epsilon`` is given.
         clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
         noise_only: replace the signal by zeros: a control that useful messages must beat.
+        epsilon: the privacy loss of a whole run that z is calibrated for when a configuration is
+            read (:mod:`fedsim.config.targets`), above 0; None: z is given.
+        delta: of ``epsilon``, in (0, 1).
+
+    Raises:
+        ConfigError: if epsilon or delta is outside its range, or delta has no epsilon.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     sampling_rate: float = 0.25
-    noise_multiplier: float = 1.0
+    noise_multiplier: float | None = None
     clipping_norm: float = 11.0
     noise_only: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        epsilon, delta = self.epsilon, self.delta
+        if epsilon is None:
+            if delta is not None:
+                raise ConfigError(
+                    "method.dp.delta: it belongs to method.dp.epsilon, which is missing"
+                )
+            if self.noise_multiplier is None:
+                object.__setattr__(self, "noise_multiplier", 1.0)
+            return
+        expected = "a finite number above 0"
+        require(0 < epsilon < math.inf, "method.dp.epsilon", expected, epsilon)
+        if delta is not None:
+            require(0 < delta < 1, "method.dp.delta", "a number above 0 and below 1", delta)
 
 
 class DPFTSDE:
@@ -102,7 +126,8 @@ class DPFTSDE:
         initial_points: points of each agent's initial design, at least 1.
         local_initial_design: whether an agent's initial design stays in its own sub-region.
         own_probability: p_t, t = 1, 2, ...: ``1 - 1/t``, ``1 - 1/sqrt(t)``, ``1 - 1/t^2`` or
-            any other exponent, or a constant in [0, 1].
+            any other exponent, a constant in [0, 1], or a class of yours: its name
+            ``module:Class``, or a mapping of its ``name`` and settings.
         share_until: the last query that may use the server's vectors; None: all may.
         message: the agents' messages.
         weights: how much the sub-regions' own agents are emphasised.
@@ -120,7 +145,7 @@ class DPFTSDE:
         subregions: int = 2,
         initial_points: int = 10,
         local_initial_design: bool = True,
-        own_probability: str | float = "1 - 1/sqrt(t)",
+        own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(t)",
         share_until: int | None = None,
         message: MessageSettings = MessageSettings(),
         weights: WeightSchedule = WeightSchedule(),
@@ -165,6 +190,11 @@ class DPFTSDE:
         regions, dp = len(self._work.boxes), self._dp
         if dp is None:
             return WeightedAverage(agents, features, regions, self._weights)
+        if dp.noise_multiplier is None:
+            raise ConfigError(
+                "method.dp.noise_multiplier: missing; for method.dp.epsilon, reading a "
+                "configuration calibrates it"
+            )
         try:
             return SubsampledGaussianMechanism(
                 agents,
@@ -189,7 +219,7 @@ class _FederatedAgent:
         model: LocalModel,
         box: Box,
         initial_points: int,
-        own_probability: OwnProbability,
+        own_probability: Schedule,
     ) -> None:
         self._work = work
         self._model = model
