@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
@@ -17,9 +18,15 @@ LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 
 
 class FedsimError(Exception):
-    """Base class of fedsim's errors. ``exit_code`` is the command line's exit code."""
+    """Base class of fedsim's errors.
+
+    Attributes:
+        exit_code: the command line's exit code.
+        folder: the folder of the run that it ended, or None if there is none.
+    """
 
     exit_code = 3
+    folder: Path | None = None
 
 
 class ConfigError(FedsimError):
@@ -111,6 +118,16 @@ class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
     """The run was stopped from outside; what was recorded is kept."""
 
     exit_code = 130
+
+
+@contextmanager
+def of_run(folder: Path) -> Iterator[None]:
+    """Let the errors of the block know the run folder."""
+    try:
+        yield
+    except FedsimError as error:
+        error.folder = folder
+        raise
 
 
 def require(valid: bool, name: str, expected: str, got: object) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
@@ -39,6 +40,12 @@ class Job:
     def folder(self) -> RunFolder:
         """Its folder."""
         return RunFolder(self.simulation.folder)
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What its folder's ``config.yaml`` holds: its configuration, with its seed only."""
+        whole = self.config.model_dump(mode="json", exclude={"variants"})
+        return {**whole, "seeds": [self.simulation.spec.seed]}
 
     @property
     def name(self) -> str:

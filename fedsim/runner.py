@@ -6,20 +6,25 @@ In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedsim.config.changes import BUDGET, ON_ERROR, Changes, as_records, changes
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.config.model import PrivacyConfig, delta_of, parse_config
+from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
+from fedsim.errors import ConfigError, of_run
 from fedsim.execution import execute
-from fedsim.files import read_yaml, slugify, user_path
+from fedsim.files import read_yaml, slugify, user_path, write_yaml
 from fedsim.jobs import Job, Listener, is_done
 from fedsim.placement import place
 from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
-from fedsim.record.journal import check_journal
+from fedsim.record.entries import ReleaseEntry, StepEntry
+from fedsim.record.journal import check_journal, read_journal
+from fedsim.record.manifest import now
 from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
@@ -73,37 +78,45 @@ def _run(
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
-    with locked(folder, wait_seconds=1.0):
+    with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener)
     return load(folder)
 
 
 def resume(
-    folder: str | Path, *, jobs: int | str = "auto", listener: Listener | None = None
+    folder: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    jobs: int | str = "auto",
+    listener: Listener | None = None,
 ) -> Run:
     """Resume an unfinished run from its last recorded evaluation.
 
     Args:
         folder: the run folder.
+        overrides: ``dotted.key=value`` assignments to its configuration;
+            :mod:`fedsim.config.changes` says which keys may change.
         jobs: as in :func:`run`.
         listener: follows the run.
 
     Raises:
         RunFolderError: if it is not a run folder.
+        ConfigError: if an override is wrong, or may not change.
         FedsimError: as in :func:`run`.
     """
     refuse_while_importing()
     with imports_kept():
-        return _resume(user_path(folder), jobs, listener or Listener())
+        return _resume(user_path(folder), overrides, jobs, listener or Listener())
 
 
-def _resume(folder: Path, jobs: int | str, listener: Listener) -> Run:
+def _resume(folder: Path, overrides: Sequence[str], jobs: int | str, listener: Listener) -> Run:
     from fedsim.results.analysis import load
 
     origin = Origin.read(folder)
-    experiment = _experiment_of(folder, origin)
-    with locked(folder, wait_seconds=1.0):
+    experiment, changed = _experiment_of(folder, origin, overrides)
+    with of_run(folder), locked(folder, wait_seconds=1.0):
+        _require_same_record(changed, (one for _, _, one in _folders(experiment, folder)))
         left = sum(not is_done(one) for _, _, one in _folders(experiment, folder))
         if not left:
             return load(folder)
@@ -112,16 +125,60 @@ def _resume(folder: Path, jobs: int | str, listener: Listener) -> Run:
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
         _note_new_code(folder, origin, experiment, made)
+        if changed:
+            _note_changes(folder, experiment, changed, made)
         execute(folder, made, placement, experiment.config, checks, listener)
     return load(folder)
 
 
-def _experiment_of(folder: Path, origin: Origin) -> Experiment:
-    """Return the experiment of a run folder, with its user's code as it is now."""
+def _experiment_of(
+    folder: Path, origin: Origin, overrides: Sequence[str]
+) -> tuple[Experiment, Changes]:
+    """Return the experiment of a run folder, with its user's code as it is now, and what changes.
+
+    Raises:
+        ConfigError: if an override is wrong, or may not change.
+    """
     raw = read_yaml(folder / "config.yaml")
     code = UserCode.named_in(raw, origin.import_from)
-    config = parse_config(raw, code)
-    return Experiment(config, expand_variants(config, code), code, origin.data_dir)
+    before = parse_config(raw, code)
+    config = parse_config(apply_overrides(raw, overrides), code) if overrides else before
+    changed = changes(before, config)
+    return Experiment(config, expand_variants(config, code), code, origin.data_dir), changed
+
+
+def _require_same_record(changed: Changes, folders: Iterable[RunFolder]) -> None:
+    """Check that what is recorded so far would be the same with the new settings.
+
+    Raises:
+        ConfigError: if not.
+    """
+    skipped = changed.get(ON_ERROR, ("",))[0] == "skip"
+    if not skipped and BUDGET not in changed:
+        return
+    for one in folders:
+        for entry in read_journal(one.journal) if one.journal.exists() else ():
+            if BUDGET in changed and isinstance(entry, ReleaseEntry) and entry.refused:
+                key, what = BUDGET, "a release that was refused, which the new budget may allow"
+            elif skipped and isinstance(entry, StepEntry) and entry.failed:
+                key, what = ON_ERROR, "an evaluation that failed and was skipped"
+            else:
+                continue
+            raise ConfigError(
+                f"{key}: cannot change any more: {one.path} has {what}; start a new run"
+            )
+
+
+def _note_changes(
+    folder: Path, experiment: Experiment, changed: Changes, jobs: Sequence[Job]
+) -> None:
+    """Replace the configuration; the manifests keep what it was."""
+    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
+    for job in jobs:
+        if manifest := job.folder.manifest():
+            told = [*manifest.get("changes", []), *as_records(changed, now())]
+            job.folder.update_manifest(changes=told)
+            job.folder.create(job.configuration)
 
 
 def _note_new_code(
