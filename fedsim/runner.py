@@ -1,7 +1,7 @@
 """The composition root: from a configuration to a finished run folder.
 
-In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import the engine
-(``fedsim.actors``), and only for runs on Ray.
+In ``fedsim``, only :mod:`fedsim.running.placement` and :mod:`fedsim.running.execution` import the
+engine (``fedsim.actors``), and only for runs on Ray.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError, of_run
-from fedsim.execution import execute
 from fedsim.files import read_yaml, slugify, user_path, write_yaml
-from fedsim.jobs import Job, Listener, is_done
-from fedsim.placement import place
-from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import check_journal, read_journal
 from fedsim.record.manifest import now
 from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
+from fedsim.running.execution import execute
+from fedsim.running.jobs import Job, Listener, is_done
+from fedsim.running.placement import place
+from fedsim.running.preflight import Checks
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode import UserCode
 from fedsim.userimports import imports_kept, refuse_while_importing
