@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from fedsim.actors.plan import Plan, plan_for
 from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, ResourceError, RunError
+from fedsim.given import how_to_resume
 from fedsim.jobs import Job, Listener
 from fedsim.record.runfolder import run_folder_of
 from fedsim.resources import usable_cpus
@@ -146,10 +146,10 @@ def _check_result(slot: _Slot) -> None:
             raise error.cause from None
         raise RunError(f"the server of {job.label} failed: {error}") from None
     except RayError as error:
-        folder = shlex.quote(str(run_folder_of(job.folder.path)))
+        again = how_to_resume(run_folder_of(job.folder.path), job.simulation.spec.code)
         raise RunError(
             f"the server actor of {job.label}, seed {job.simulation.spec.seed}, died "
-            f"({reason(error)}); continue with: fedsim resume {folder}"
+            f"({reason(error)}); continue with: {again}"
         ) from None
 
 

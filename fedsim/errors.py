@@ -17,9 +17,15 @@ LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 
 
 class FedsimError(Exception):
-    """Base class of fedsim's errors. ``exit_code`` is the command line's exit code."""
+    """Base class of fedsim's errors.
+
+    Attributes:
+        exit_code: the command line's exit code.
+        folder: the run folder of a run that failed or was interrupted; None before there is one.
+    """
 
     exit_code = 3
+    folder: Path | None = None
 
 
 class ConfigError(FedsimError):

@@ -1,4 +1,4 @@
-"""The composition root: from a configuration to a finished run folder.
+"""The composition root: from an experiment to a finished run folder.
 
 In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import the engine
 (``fedsim.actors``), and only for runs on Ray.
@@ -6,17 +6,20 @@ In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fedsim.config.experiment import Experiment, prepare
+from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of, parse_config
 from fedsim.config.variants import expand_variants
+from fedsim.errors import ConfigError, FedsimError
 from fedsim.execution import execute
 from fedsim.files import read_yaml, slugify, user_path
+from fedsim.given import is_found_by_name, name_of, user_code
 from fedsim.jobs import Job, Listener, is_done
-from fedsim.placement import place
+from fedsim.placement import Placement, place
 from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
@@ -24,68 +27,56 @@ from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode import UserCode
-from fedsim.userimports import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
     from fedsim.results.analysis import Run
 
 
 def run(
-    config: str | Path | Mapping[str, Any] | Experiment | None = None,
+    experiment: Experiment,
     *,
-    overrides: Sequence[str] = (),
-    data_dir: str | Path | None = None,
     out: str | Path | None = None,
     jobs: int | str = "auto",
     listener: Listener | None = None,
 ) -> Run:
-    """Run a simulation and return the finished run.
+    """Run an experiment and return the finished run.
 
     Args:
-        config: a file, the name of a ready configuration, a mapping, or None for the default.
-        overrides: ``dotted.key=value`` assignments.
-        data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
+        experiment: what to run.
         out: the run folder, which must not exist; by default ``runs/NAME-NUMBER``.
         jobs: how many seeds and variants run at a time, each in a process of its own; 1: all in
             this process, one after another; ``auto``: one per CPU, where that saves time.
         listener: follows the run.
 
     Raises:
-        FedsimError: for any failure; ``exit_code`` and the message say what failed.
+        FedsimError: for any failure; ``exit_code`` and the message say what failed, ``folder``
+            where it is recorded.
     """
-    refuse_while_importing()
-    with imports_kept():
-        return _run(config, overrides, data_dir, out, jobs, listener or Listener())
-
-
-def _run(
-    config: str | Path | Mapping[str, Any] | Experiment | None,
-    overrides: Sequence[str],
-    data_dir: str | Path | None,
-    out: str | Path | None,
-    jobs: int | str,
-    listener: Listener,
-) -> Run:
     from fedsim.results.analysis import load
 
-    experiment = config if isinstance(config, Experiment) else prepare(config, overrides, data_dir)
     checks, placement = place(experiment, experiment.jobs, jobs)
+    _pack(experiment.code, placement)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
-    with locked(folder, wait_seconds=1.0):
+    with _named_in_errors(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
-        execute(folder, made, placement, experiment.config, checks, listener)
+        execute(folder, made, placement, experiment.config, checks, listener or Listener())
     return load(folder)
 
 
 def resume(
-    folder: str | Path, *, jobs: int | str = "auto", listener: Listener | None = None
+    folder: str | Path,
+    given: Sequence[object] = (),
+    *,
+    jobs: int | str = "auto",
+    listener: Listener | None = None,
 ) -> Run:
     """Resume an unfinished run from its last recorded evaluation.
 
     Args:
         folder: the run folder.
+        given: classes and objects that the run was given in Python.
         jobs: as in :func:`run`.
         listener: follows the run.
 
@@ -93,33 +84,65 @@ def resume(
         RunFolderError: if it is not a run folder.
         FedsimError: as in :func:`run`.
     """
-    refuse_while_importing()
-    with imports_kept():
-        return _resume(user_path(folder), jobs, listener or Listener())
-
-
-def _resume(folder: Path, jobs: int | str, listener: Listener) -> Run:
     from fedsim.results.analysis import load
 
-    origin = Origin.read(folder)
-    experiment = _experiment_of(folder, origin)
-    with locked(folder, wait_seconds=1.0):
-        left = sum(not is_done(one) for _, _, one in _folders(experiment, folder))
+    path = user_path(folder)
+    origin = Origin.read(path)
+    experiment = _experiment_of(path, origin, given)
+    with _named_in_errors(path), locked(path, wait_seconds=1.0):
+        left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
-            return load(folder)
+            return load(path)
         checks, placement = place(experiment, left, jobs)
-        made = [job for job in make_jobs(experiment, folder, checks) if not is_done(job.folder)]
+        _pack(experiment.code, placement)
+        made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        _note_new_code(folder, origin, experiment, made)
-        execute(folder, made, placement, experiment.config, checks, listener)
-    return load(folder)
+        _note_new_code(path, origin, experiment, made)
+        execute(path, made, placement, experiment.config, checks, listener or Listener())
+    return load(path)
 
 
-def _experiment_of(folder: Path, origin: Origin) -> Experiment:
-    """Return the experiment of a run folder, with its user's code as it is now."""
+@contextmanager
+def _named_in_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except FedsimError as error:
+        error.folder = folder.absolute()
+        raise
+
+
+def _pack(code: UserCode, placement: Placement) -> None:
+    """Check that what the run was given can be sent to the processes that need it."""
+    if placement.backend == "ray" or placement.at_a_time > 1:
+        for given in code.objects.values():
+            given.pack()
+
+
+def _experiment_of(folder: Path, origin: Origin, given: Sequence[object]) -> Experiment:
+    """Return the experiment of a run folder, with its user's code as it is now.
+
+    Raises:
+        ConfigError: if it needs a class or an object that was given in Python, and is not now.
+    """
     raw = read_yaml(folder / "config.yaml")
-    code = UserCode.named_in(raw, origin.import_from)
+    things = {name_of(thing): thing for thing in given}
+    for name in things:
+        if f"'{name}'" not in repr(raw):
+            raise ConfigError(f"{name}: the run does not use it; its config.yaml has the names")
+    code = user_code(raw, origin.import_from, things)
+    for name, before in origin.given.items():
+        now = code.objects.get(name)
+        if now is None and not is_found_by_name(name, before["kind"]):
+            raise ConfigError(
+                f"{folder}: the run was given the {before['kind']} {name} in Python, where it was "
+                f"defined: give it again, as scenario= or method= of fedsim.resume({str(folder)!r})"
+            )
+        if now is not None and before["state"] != now.state:
+            raise ConfigError(
+                f"{name}: its attributes are not those of the object that the run started with; "
+                "give one like it, or start a new run"
+            )
     config = parse_config(raw, code)
     return Experiment(config, expand_variants(config, code), code, origin.data_dir)
 
@@ -131,8 +154,8 @@ def _note_new_code(
     changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
     if not changed:
         return
-    kept = keep_code(folder, experiment.code)
-    text = f"resumed with other code: {changed} changed since the run started"
+    kept, told = keep_code(folder, experiment.code), ", ".join(changed)
+    text = f"resumed with other code: {told} changed since the run started, or cannot be compared"
     text += f"; {kept.name}/ holds the new code" if kept else ""
     for job in jobs:
         job.folder.path.mkdir(parents=True, exist_ok=True)

@@ -73,7 +73,7 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
 def _inherited(section: str, base: Mapping[str, Any], name: str, code: UserCode) -> dict[str, Any]:
     entry = find(section, name, code)
     fixed = {*entry.fixed, *find(section, base["name"], code).fixed}
-    known = inspect.signature(entry.load()).parameters
+    known = () if entry.is_object else inspect.signature(entry.load()).parameters
     return {k: v for k, v in base.items() if k in known and k not in fixed}
 
 
