@@ -32,7 +32,7 @@ from fedsim.record.logs import LogFolder, running
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
-from fedsim.simulation.evaluation import build_objective, call_with_retries
+from fedsim.simulation.evaluation import build_objective, call_with_retries, no_number
 from fedsim.space import Value
 from fedsim.userimports import activate
 from fedsim.workload import Evaluation
@@ -197,6 +197,8 @@ def _deadline(seconds: float, place: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
     except _Overdue as error:
         raise hung(place, seconds, error.stack) from None
+    except KeyboardInterrupt as error:  # the objective's: Ctrl-C does not reach this process
+        raise no_number(error, place) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         faulthandler.cancel_dump_traceback_later()

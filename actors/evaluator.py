@@ -21,7 +21,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, build_objectives, evaluate_point
-from fedsim.actors.nodes import check_room, free_words, reason
+from fedsim.actors.nodes import check_room, free_words, reason, unforeseen
 from fedsim.config.model import DeadlinesConfig
 from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
@@ -228,7 +228,7 @@ class TaskEvaluator:
         except RayTaskError as error:
             if isinstance(error.cause, RayError):  # the task could not get its objective
                 raise error.cause from None
-            raise RunError(f"an evaluation's task failed: {error}") from None
+            raise unforeseen("an evaluation's task", error) from None
         self._logs.keep("tasks", result.printed)
         return result
 

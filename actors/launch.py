@@ -13,19 +13,21 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.cluster import cluster
-from fedsim.actors.nodes import check_room, reason
+from fedsim.actors.nodes import check_room, reason, unforeseen
 from fedsim.actors.plan import Plan, plan_for
 from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
-from fedsim.errors import FedsimError, ResourceError, RunError
-from fedsim.given import how_to_resume
+from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
 from fedsim.jobs import Job, Listener
-from fedsim.record.runfolder import run_folder_of
+from fedsim.record.runfolder import is_locked
 from fedsim.resources import usable_cpus
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, in seconds; asking costs every process time. A
 finished job does not wait for it."""
+
+SILENT_SECONDS = 10.0
+"""How long a server may be silent without a word to the user."""
 
 GRACE_SECONDS = 5.0
 """How long servers may take to close what they are writing, once a run is stopped."""
@@ -33,7 +35,17 @@ GRACE_SECONDS = 5.0
 
 @dataclass
 class _Slot:
-    """A server actor, its job, the pending request for its progress, and when it last answered."""
+    """A server actor and its job.
+
+    Attributes:
+        server: the actor.
+        job: what it runs.
+        deadline: how long it may be silent, in seconds.
+        running: its answer when the job ends.
+        asked: the pending question for its progress.
+        heard: when it last answered.
+        waiting: what kept it waiting, when a listener was last told.
+    """
 
     server: Any
     job: Job
@@ -41,12 +53,19 @@ class _Slot:
     running: Any = None
     asked: Any = None
     heard: float = field(default_factory=time.monotonic)
+    waiting: str = ""
 
     def start(self, job: Job, listener: Listener) -> None:
-        listener.started(job)
         self.job = job
         self.running = self.server.run.remote(job)
         self.asked = self.server.progress.remote()
+        listener.started(job)
+
+    def tell(self, waiting: str, listener: Listener) -> None:
+        """Tell a listener what keeps the job waiting, and when nothing does any longer."""
+        if waiting or self.waiting:
+            self.waiting = waiting
+            listener.waiting(self.job, waiting)
 
 
 def run_on_ray(
@@ -91,6 +110,7 @@ def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, listener: Listene
     finally:
         for slot in slots:
             ray.kill(slot.server)
+        _await_end(slots)
 
 
 def _server(plan: Plan, config: Config) -> Any:
@@ -105,10 +125,16 @@ def _advance(slots: list[_Slot], waiting: deque[Job], listener: Listener) -> Non
     """Wait a moment, report progress, and give free servers their next job."""
     done, _ = ray.wait([slot.running for slot in slots], num_returns=1, timeout=POLL_SECONDS)
     for slot in list(slots):
-        _report(slot, listener)
-        if slot.running not in done:
-            continue
-        _check_result(slot)
+        try:
+            _report(slot, listener)
+            if slot.running not in done:
+                continue
+            _check_result(slot)
+        except Interrupted:
+            raise
+        except FedsimError:
+            listener.failed(slot.job)
+            raise
         slot.asked = slot.server.progress.remote()
         _report(slot, listener, GRACE_SECONDS)
         listener.finished(slot.job)
@@ -121,11 +147,14 @@ def _advance(slots: list[_Slot], waiting: deque[Job], listener: Listener) -> Non
 
 def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
     if not ray.wait([slot.asked], timeout=wait_seconds)[0]:
-        if time.monotonic() - slot.heard > slot.deadline:
+        silent = time.monotonic() - slot.heard
+        if silent > slot.deadline:
             raise ResourceError(
-                f"the server actor of {slot.job.label} did not answer within {slot.deadline:g} s; "
+                f"the server actor of {slot.job.name} did not answer within {slot.deadline:g} s; "
                 "deadlines.start sets the limit"
             )
+        if silent > SILENT_SECONDS:
+            slot.tell(f"its server actor has been silent for {silent:.0f} s", listener)
         return
     answer, slot.asked = slot.asked, slot.server.progress.remote()
     slot.heard = time.monotonic()
@@ -133,24 +162,21 @@ def _report(slot: _Slot, listener: Listener, wait_seconds: float = 0.0) -> None:
         found: Progressed = ray.get(answer, timeout=GRACE_SECONDS)
     except RayError:
         return  # its run reports a dead server
-    if found.folder == slot.job.simulation.folder:
+    if found.folder == slot.job.simulation.folder:  # else the answer is about an earlier job
         listener.progress(slot.job, found.progress)
+        slot.tell(found.waiting, listener)
 
 
 def _check_result(slot: _Slot) -> None:
-    job = slot.job
+    name = slot.job.name
     try:
         ray.get(slot.running, timeout=GRACE_SECONDS)
     except RayTaskError as error:
         if isinstance(error.cause, FedsimError):
             raise error.cause from None
-        raise RunError(f"the server of {job.label} failed: {error}") from None
+        raise unforeseen(f"the server actor of {name}", error) from None
     except RayError as error:
-        again = how_to_resume(run_folder_of(job.folder.path), job.simulation.spec.code)
-        raise RunError(
-            f"the server actor of {job.label}, seed {job.simulation.spec.seed}, died "
-            f"({reason(error)}); continue with: {again}"
-        ) from None
+        raise RunError(f"the server actor of {name} died ({reason(error)})") from None
 
 
 def _stop(slots: Sequence[_Slot]) -> None:
@@ -162,3 +188,10 @@ def _stop(slots: Sequence[_Slot]) -> None:
         ray.wait(running, num_returns=len(running), timeout=GRACE_SECONDS)
     except (RayError, ValueError):
         return
+
+
+def _await_end(slots: Sequence[_Slot]) -> None:
+    """Wait until killed servers can write no more: their folders' locks end with them."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while any(is_locked(slot.job.folder.path) for slot in slots) and time.monotonic() < deadline:
+        time.sleep(0.05)

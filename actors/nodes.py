@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
-from fedsim.errors import ResourceError
+from fedsim.errors import ResourceError, UserCodeError
 from fedsim.resources import Resources
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,21 @@ def free_words(needs: Resources) -> str:
 
 def reason(error: RayError) -> str:
     """Return why Ray lost an actor or a task, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
     lines = lines or [type(error).__name__]
     told = next((line for line in lines if line.startswith("The actor is dead because")), lines[0])
     return told.partition(" There are some potential root causes")[0].partition(". ")[0]
+
+
+def unforeseen(what: str, error: RayTaskError) -> UserCodeError:
+    """Return the error of a task, or of an actor, that failed as nobody foresaw; it shows where.
+
+    Args:
+        what: what failed, as the start of the message.
+        error: as Ray raised it.
+    """
+    summary = f"{what} failed: {type(error.cause).__name__}: {error.cause}"
+    return UserCodeError(summary, _COLOURS.sub("", str(error.traceback_str)))
 
 
 def _resources(found: dict[str, float]) -> Resources:

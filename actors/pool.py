@@ -15,6 +15,9 @@ from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.protocol import AgentId
 from fedsim.simulation.calls import hung, where
 
+SILENT_SECONDS = 10.0
+"""How long a host may be silent without a word to the user."""
+
 
 @dataclass
 class Host:
@@ -27,6 +30,8 @@ class Host:
         next_question: when to send the next one.
         program: the agent whose program, not objective, was seen running, and since when.
         printed: what it has sent to be kept, if it does not see the run folder.
+        silent: for how long its answer has been waited for, in seconds.
+        node: the name of its machine, once it is known.
     """
 
     actor: Any
@@ -35,6 +40,8 @@ class Host:
     next_question: float = 0.0
     program: tuple[AgentId, float] | None = None
     printed: bytes = b""
+    silent: float = 0.0
+    node: str = ""
 
 
 @dataclass
@@ -86,8 +93,9 @@ class HostPool:
             return None
         question, asked = host.asked
         if not ray.wait([question], timeout=0)[0]:
+            host.silent = now - asked
             return self._silence(host, asked)
-        host.asked = None
+        host.asked, host.silent = None, 0.0
         # Each check costs messages: no more often than the deadline needs.
         host.next_question = now + min(5.0, self.deadlines.evaluation / 4)
         try:
@@ -95,9 +103,28 @@ class HostPool:
         except RayError:
             return None  # the host is dead: its pending call reports it
         host.printed += health.printed
+        host.node = health.node
         if not host.alive:
             host.alive, self.last_start = True, now
         return self._overdue(host, health)
+
+    def waiting(self) -> str:
+        """Return which hosts are silent for longer than usual, in words; may be empty.
+
+        Other threads may ask.
+        """
+        silent = [host for host in self.hosts if host.silent > SILENT_SECONDS]
+        if not silent:
+            return ""
+        host = max(silent, key=lambda host: host.silent)
+        if not host.alive:
+            starting = sum(not one.alive for one in self.hosts)
+            return f"{starting} of {self.count} host actors have not started yet"
+        limit = self.deadlines.evaluation + self.deadlines.answer
+        return (
+            f"a host on {host.node} has been silent for {host.silent:.0f} s; it is replaced after "
+            f"{limit:g} s"
+        )
 
     def _silence(self, host: Host, asked: float) -> FedsimError | None:
         now, deadlines = time.monotonic(), self.deadlines

@@ -34,10 +34,12 @@ class Progressed:
     Attributes:
         folder: the job's folder.
         progress: how far it is.
+        waiting: what keeps it waiting, in words; usually empty.
     """
 
     folder: Path
     progress: Progress
+    waiting: str = ""
 
 
 class SimulationServer:
@@ -114,7 +116,7 @@ class SimulationServer:
     @ray.method(concurrency_group="progress")
     def progress(self) -> Progressed:
         """Return the progress of the current job; answers while it runs."""
-        return self._progress
+        return replace(self._progress, waiting=self._pool.waiting())
 
     @ray.method(concurrency_group="progress")
     def stop(self) -> None:

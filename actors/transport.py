@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from fedsim.actors.host import Assignment
-from fedsim.actors.nodes import reason
+from fedsim.actors.nodes import reason, unforeseen
 from fedsim.actors.pool import Host, HostPool
 from fedsim.config.spec import RunSpec
 from fedsim.errors import (
@@ -242,8 +242,8 @@ class RayTransport:
                 ) from None
             if isinstance(cause, FedsimError):
                 raise cause from None
-            raise RunError(f"a host of {_names(part)} failed: {error}") from None
-        part.share.host.alive = True
+            raise unforeseen(f"a host of {_names(part)}", error) from None
+        part.share.host.alive, part.share.host.silent = True, 0.0
         return results
 
     def _lost(self, part: Part, call: Call, why: str) -> Part:

@@ -90,6 +90,7 @@ def resume(
     *,
     scenario: object = None,
     method: object = None,
+    overrides: Sequence[str] = (),
     jobs: int | str = "auto",
     progress: bool | None = None,
     listener: Listener | None = None,
@@ -101,6 +102,8 @@ def resume(
         scenario: the class or the object that the run was given, if it was given one: it is not
             in the run folder. A class of this script or notebook is found by its name.
         method: the same.
+        overrides: ``dotted.key=value`` assignments to its configuration, of what may change:
+            ``docs/run-folder.md`` has the list.
         jobs: as in :func:`run`.
         progress: as in :func:`run`.
         listener: as in :func:`run`.
@@ -114,7 +117,10 @@ def resume(
     try:
         refuse_while_importing()
         with imports_kept(), _followed(progress, listener) as follower:
-            return _absolute(runner.resume(folder, given, jobs=jobs, listener=follower))
+            finished = runner.resume(
+                folder, given=given, overrides=overrides, jobs=jobs, listener=follower
+            )
+            return _absolute(finished)
     except FedsimError as error:
         raise _presented(error) from None
 
@@ -234,4 +240,6 @@ def _presented(error: FedsimError) -> FedsimError:
     """Return an error without our frames, and with the user's own."""
     if isinstance(error, UserCodeError) and error.user_traceback:
         error.add_note(f"\n{error.user_traceback.rstrip()}")
+    if error.folder is not None:
+        error.folder = error.folder.absolute()
     return error.with_traceback(None)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
@@ -21,7 +22,7 @@ class FedsimError(Exception):
 
     Attributes:
         exit_code: the command line's exit code.
-        folder: the run folder of a run that failed or was interrupted; None before there is one.
+        folder: the folder of the run that it ended, or None if there is none.
     """
 
     exit_code = 3
@@ -117,6 +118,16 @@ class Interrupted(FedsimError):  # noqa: N818 - not a fault, a request
     """The run was stopped from outside; what was recorded is kept."""
 
     exit_code = 130
+
+
+@contextmanager
+def of_run(folder: Path) -> Iterator[None]:
+    """Let the errors of the block know the run folder."""
+    try:
+        yield
+    except FedsimError as error:
+        error.folder = folder
+        raise
 
 
 def require(valid: bool, name: str, expected: str, got: object) -> None:

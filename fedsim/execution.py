@@ -90,7 +90,6 @@ def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
     """Create every job's folder, unless it already exists."""
     for job in jobs:
         if not (job.folder.path / "config.yaml").exists():
-            config = job.config.model_dump(mode="json", exclude={"variants"})
-            job.folder.create({**config, "seeds": [job.simulation.spec.seed]})
+            job.folder.create(job.configuration)
         if job.folder.path.parent != folder.absolute():
             write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())

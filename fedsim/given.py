@@ -14,7 +14,7 @@ import inspect
 import shlex
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -143,7 +143,8 @@ def user_code(raw: Any, folders: Iterable[str | Path], things: Mapping[str, obje
             script or notebook need not be among them.
     """
     places = list(folders)
-    things = {**{name: _in_main(name) for name in _names_of_main(raw)}, **things}
+    mine = [name for name in names_in(raw) if name.startswith("__main__:")]
+    things = {**{n: _in_main(n) for n in mine if inspect.isclass(_in_main(n))}, **things}
     modules = {name: _modules_of(thing) for name, thing in things.items()}
     wanted = [f"{module}:X" for used in modules.values() for module in used]
     current = {
@@ -201,20 +202,13 @@ def _replaced(value: Any, things: dict[str, object], key: str = "") -> Any:
     return value
 
 
-def _names_of_main(value: Any) -> Iterator[str]:
-    """Yield the names of classes of the running script or notebook."""
+def names_in(value: Any) -> set[str]:
+    """Return all texts in nested mappings and lists."""
     if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _names_of_main(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _names_of_main(inner)
-    elif (
-        isinstance(value, str)
-        and value.startswith("__main__:")
-        and inspect.isclass(_in_main(value))
-    ):
-        yield value
+        return set().union(*map(names_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(names_in, value))
+    return {value} if isinstance(value, str) else set()
 
 
 def _in_main(name: str) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
@@ -41,6 +42,12 @@ class Job:
         return RunFolder(self.simulation.folder)
 
     @property
+    def configuration(self) -> dict[str, Any]:
+        """What its folder's ``config.yaml`` holds: its configuration, with its seed only."""
+        whole = self.config.model_dump(mode="json", exclude={"variants"})
+        return {**whole, "seeds": [self.simulation.spec.seed]}
+
+    @property
     def name(self) -> str:
         """Its name in messages."""
         return f"{self.label}, seed {self.simulation.spec.seed}"
@@ -60,6 +67,9 @@ class Listener:
 
     def progress(self, job: Job, progress: Progress) -> None:
         """A job finished a round."""
+
+    def waiting(self, job: Job, why: str) -> None:
+        """A job waits for something that is not its work; an empty text: no longer."""
 
     def finished(self, job: Job) -> None:
         """A job is done."""
@@ -92,6 +102,10 @@ class Keeper(Listener):
     def progress(self, job: Job, progress: Progress) -> None:
         """Forward the event."""
         self._listener.progress(job, progress)
+
+    def waiting(self, job: Job, why: str) -> None:
+        """Forward the event."""
+        self._listener.waiting(job, why)
 
     def finished(self, job: Job) -> None:
         """Note that a job is no longer running."""

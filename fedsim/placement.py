@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fedsim.config.experiment import Experiment
+from fedsim.config.model import Config
 from fedsim.errors import ConfigError
 from fedsim.preflight import Checks, check, most_agents
 from fedsim.resources import available_megabytes, usable_cpus
@@ -79,7 +80,19 @@ def place(experiment: Experiment, left: int, jobs: int | str = "auto") -> tuple[
     wants_ray |= any(found.evaluation is not None for found in checks.values())
     if config.backend == "ray" or (config.backend == "auto" and wants_ray):
         return checks, _on_ray(experiment, checks, min(limit or left, left))
-    return checks, _quickest(experiment, checks, left, limit, cpus)
+    found = _quickest(experiment, checks, left, limit, cpus)
+    return checks, replace(found, plan=found.plan + _without_effect(config))
+
+
+def _without_effect(config: Config) -> str:
+    """Return which settings a serial run ignores, to be added to its plan."""
+    given = {
+        "address": config.address is not None,
+        "agents_per_actor": config.agents_per_actor != "auto",
+        "resources": config.resources is not None,
+    }
+    names = [name for name, is_given in given.items() if is_given]
+    return f"; no effect with backend: serial: {', '.join(names)}" if names else ""
 
 
 def _quickest(

@@ -32,6 +32,9 @@ POLL_SECONDS = 0.5
 GRACE_SECONDS = serial.GRACE_SECONDS + 5.0
 """How long a stopped process may take to end by itself."""
 
+SILENT_SECONDS = 10.0
+"""How long a process may be silent without a word to the user."""
+
 LAST_BYTES = 2000
 """How much of its output an error shows, if a process does not even start."""
 
@@ -87,6 +90,7 @@ def _advance(worker: _Worker, waiting: deque[Job], listener: Listener) -> None:
                 listener.started(job)
         if worker.job is not None:
             worker.check()
+            worker.tell(listener)
     except Interrupted:
         raise
     except FedsimError:
@@ -119,6 +123,7 @@ class _Worker:
         self.ready = False
         self._deadlines = deadlines
         self._heard = time.monotonic()
+        self._told = ""
         self._killed = False
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by kill
         self.connection, other = Pipe()
@@ -156,6 +161,14 @@ class _Worker:
                 yield message
         except (EOFError, OSError):
             raise self._death() from None
+
+    def tell(self, listener: Listener) -> None:
+        """Tell the listener if the process is silent, and when it no longer is."""
+        silent = time.monotonic() - self._heard
+        why = f"its process has been silent for {silent:.0f} s" if silent > SILENT_SECONDS else ""
+        if self.job is not None and (why or self._told):
+            self._told = why
+            listener.waiting(self.job, why)
 
     def check(self) -> None:
         """Check that the process is alive; end it if it is no use.

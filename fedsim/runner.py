@@ -7,24 +7,22 @@ In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsim.config.experiment import Experiment
-from fedsim.config.model import PrivacyConfig, delta_of, parse_config
-from fedsim.config.variants import expand_variants
-from fedsim.errors import ConfigError, FedsimError
+from fedsim.config.model import PrivacyConfig, delta_of
+from fedsim.errors import of_run
 from fedsim.execution import execute
-from fedsim.files import read_yaml, slugify, user_path
-from fedsim.given import is_found_by_name, name_of, user_code
+from fedsim.files import slugify, user_path
 from fedsim.jobs import Job, Listener, is_done
 from fedsim.placement import Placement, place
 from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
-from fedsim.record.origin import Origin, keep_code
+from fedsim.record.origin import Origin
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
+from fedsim.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode import UserCode
 
@@ -59,7 +57,7 @@ def run(
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
-    with _named_in_errors(folder), locked(folder, wait_seconds=1.0):
+    with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())
     return load(folder)
@@ -67,8 +65,9 @@ def run(
 
 def resume(
     folder: str | Path,
-    given: Sequence[object] = (),
     *,
+    given: Sequence[object] = (),
+    overrides: Sequence[str] = (),
     jobs: int | str = "auto",
     listener: Listener | None = None,
 ) -> Run:
@@ -77,19 +76,23 @@ def resume(
     Args:
         folder: the run folder.
         given: classes and objects that the run was given in Python.
+        overrides: ``dotted.key=value`` assignments to its configuration;
+            :mod:`fedsim.config.changes` says which keys may change.
         jobs: as in :func:`run`.
         listener: follows the run.
 
     Raises:
         RunFolderError: if it is not a run folder.
+        ConfigError: if an override is wrong, or may not change.
         FedsimError: as in :func:`run`.
     """
     from fedsim.results.analysis import load
 
     path = user_path(folder)
     origin = Origin.read(path)
-    experiment = _experiment_of(path, origin, given)
-    with _named_in_errors(path), locked(path, wait_seconds=1.0):
+    experiment, changed = experiment_of(path, origin, overrides, given)
+    with of_run(path), locked(path, wait_seconds=1.0):
+        require_same_record(changed, (one for _, _, one in _folders(experiment, path)))
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
             return load(path)
@@ -98,18 +101,11 @@ def resume(
         made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        _note_new_code(path, origin, experiment, made)
+        note_new_code(path, origin, experiment, made)
+        if changed:
+            note_changes(path, experiment, changed, made)
         execute(path, made, placement, experiment.config, checks, listener or Listener())
     return load(path)
-
-
-@contextmanager
-def _named_in_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except FedsimError as error:
-        error.folder = folder.absolute()
-        raise
 
 
 def _pack(code: UserCode, placement: Placement) -> None:
@@ -117,50 +113,6 @@ def _pack(code: UserCode, placement: Placement) -> None:
     if placement.backend == "ray" or placement.at_a_time > 1:
         for given in code.objects.values():
             given.pack()
-
-
-def _experiment_of(folder: Path, origin: Origin, given: Sequence[object]) -> Experiment:
-    """Return the experiment of a run folder, with its user's code as it is now.
-
-    Raises:
-        ConfigError: if it needs a class or an object that was given in Python, and is not now.
-    """
-    raw = read_yaml(folder / "config.yaml")
-    things = {name_of(thing): thing for thing in given}
-    for name in things:
-        if f"'{name}'" not in repr(raw):
-            raise ConfigError(f"{name}: the run does not use it; its config.yaml has the names")
-    code = user_code(raw, origin.import_from, things)
-    for name, before in origin.given.items():
-        now = code.objects.get(name)
-        if now is None and not is_found_by_name(name, before["kind"]):
-            raise ConfigError(
-                f"{folder}: the run was given the {before['kind']} {name} in Python, where it was "
-                f"defined: give it again, as scenario= or method= of fedsim.resume({str(folder)!r})"
-            )
-        if now is not None and before["state"] != now.state:
-            raise ConfigError(
-                f"{name}: its attributes are not those of the object that the run started with; "
-                "give one like it, or start a new run"
-            )
-    config = parse_config(raw, code)
-    return Experiment(config, expand_variants(config, code), code, origin.data_dir)
-
-
-def _note_new_code(
-    folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]
-) -> None:
-    """Record that a resume runs other code than the run so far, if it does."""
-    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
-    if not changed:
-        return
-    kept, told = keep_code(folder, experiment.code), ", ".join(changed)
-    text = f"resumed with other code: {told} changed since the run started, or cannot be compared"
-    text += f"; {kept.name}/ holds the new code" if kept else ""
-    for job in jobs:
-        job.folder.path.mkdir(parents=True, exist_ok=True)
-        warnings = [*job.folder.manifest().get("warnings", []), text]
-        job.folder.update_manifest(warnings=warnings)
 
 
 def make_jobs(experiment: Experiment, folder: Path, checks: Checks) -> list[Job]:

@@ -11,16 +11,11 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Generator, Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
-
-from fedsim.privacy import loss_distribution
-from fedsim.privacy.renyi import RdpAccountant
-from fedsim.space import Array
 
 # No deadlines: how long an example takes depends on the machine's load.
 settings.register_profile("fedsim", deadline=None)
@@ -66,29 +61,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             if "ray" in sys.modules:
                 patched.setattr("ray.init", refuse)
         return (yield)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _known_costs() -> Iterator[None]:
-    """Compute once what a release costs: else every private run of a test does so anew.
-
-    A tenth of a second or more for one key, and most runs have the same.
-    """
-    with pytest.MonkeyPatch.context() as patched:
-        single_release = cache(loss_distribution._single_release)
-        patched.setattr(loss_distribution, "_single_release", single_release)
-        compute = RdpAccountant._compute_divergences
-
-        @cache
-        def divergences(orders: tuple[float, ...], q: float, z: float) -> Array:
-            return compute(RdpAccountant(orders), q, z)
-
-        patched.setattr(
-            RdpAccountant,
-            "_compute_divergences",
-            lambda self, q, z: divergences(self._orders(), q, z),
-        )
-        yield
 
 
 @pytest.fixture

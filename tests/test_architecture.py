@@ -44,6 +44,7 @@ TOP = (
     "processes",
     "execution",
     "evaluating",
+    "resuming",
     "runner",
     "testing",
 )

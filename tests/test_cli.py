@@ -346,6 +346,8 @@ class TestProcess:
         ours = {name for name in loaded if name.startswith("fedsim.")}
         assert {name for name in ours if not name.startswith("fedsim.cli")} <= {
             "fedsim.errors",
+            "fedsim.results",
+            "fedsim.results.digits",
             "fedsim.signals",
         }
 

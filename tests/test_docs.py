@@ -107,12 +107,13 @@ def test_the_readme_shows_the_tested_example() -> None:
 def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    space, resources, server, method = blocks(ROOT / "docs" / "extending.md", "python")
+    space, resources, method, aggregator, checks = blocks(ROOT / "docs" / "extending.md", "python")
     assert method in (ROOT / "docs" / "examples" / "hill.py").read_text()
+    assert aggregator in (ROOT / "docs" / "examples" / "vote.py").read_text()
     exec(space, {})
     exec(resources, {})
-    exec(server, {})
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
+    exec(checks, {})
     from fedsim.imports import load_class
     from fedsim.testing import check_method, check_scenario
 

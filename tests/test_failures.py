@@ -333,7 +333,9 @@ class TestNewcomers:
         got = fedsim("resume", "runs/small-1")
         assert (got.code, "belongs to other settings than config.yaml" in got.err) == (2, True)
 
-    @pytest.mark.parametrize("trouble", ["return 10**400", "raise GeneratorExit"])
+    @pytest.mark.parametrize(
+        "trouble", ["return 10**400", "raise GeneratorExit", "raise KeyboardInterrupt"]
+    )
     def test_odd_objectives(
         self, fedsim: Callable[..., Outcome], user_module: UserModule, trouble: str
     ) -> None:
@@ -342,6 +344,18 @@ class TestNewcomers:
         assert "the objective r" in got.err
         assert "(agent 1, round 2" in got.err
         assert "/fedsim/" not in got.err
+
+    def test_a_time_limit_by_signals_is_told_where_it_works(
+        self, fedsim: Callable[..., Outcome], user_module: UserModule
+    ) -> None:
+        trouble = "import signal; signal.signal(signal.SIGALRM, signal.SIG_DFL)"
+        got = fedsim("run", write(users_config(user_module, trouble)))
+        assert got.code == 3
+        words = " ".join(got.err.split())
+        assert "signal only works in main thread" in words
+        assert (
+            "objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})" in words
+        )
 
     def test_an_objective_may_change_the_folder(
         self, fedsim: Callable[..., Outcome], user_module: UserModule, tmp_path: Path

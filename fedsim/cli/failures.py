@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,13 +58,12 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
     if isinstance(error, _ClickException):
         return Failure("UsageError", error.format_message(), USAGE)
     if isinstance(error, FedsimError):
-        folder = getattr(error, "folder", None)
         told = error.user_traceback if isinstance(error, UserCodeError) else ""
         return Failure(
             type(error).__name__,
             shortened(str(error), MOST_CHARACTERS),
             stopped if isinstance(error, Interrupted) else error.exit_code,
-            None if folder is None else str(folder),
+            None if error.folder is None else str(error.folder),
             shortened(told, MOST_TRACEBACK_CHARACTERS),
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
@@ -85,10 +85,20 @@ def report(failure: Failure, error: BaseException, session: Session) -> None:
         start = "" if failure.kind == "Interrupted" else "error: "
         told = f"{start}{failure.message}"
         console.print(told, style="bold red", markup=False, soft_wrap=True)
+    if again := _how_to_go_on(failure):
+        console.print(again, markup=False, soft_wrap=True)
     if session.verbose:
         console.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
     if session.as_json:
         print_json({"error": {**asdict(failure), "traceback": failure.traceback or None}})
+
+
+def _how_to_go_on(failure: Failure) -> str:
+    """Return how a run that failed is continued, if that is not said already."""
+    known = failure.exit_code == USAGE or "fedsim resume" in failure.message
+    if failure.folder is None or known:
+        return ""
+    return f"what was recorded is kept; continue with: fedsim resume {shlex.quote(failure.folder)}"
 
 
 def shortened(text: str, most: int) -> str:

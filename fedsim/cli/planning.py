@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
 from fedsim.placement import place
-from fedsim.results.tables import epsilons
+from fedsim.protocol import PrivacyEvent
 from fedsim.yamltext import format_yaml
 
 
@@ -20,10 +21,19 @@ def planned(experiment: Experiment, jobs: str) -> dict[str, Any]:
         "backend": placement.backend,
         "plan": placement.plan,
         "epsilon": {
-            label: epsilons(checks[label].costs, delta_of(variant, checks[label].agents))
+            label: _loss(checks[label].costs, delta_of(variant, checks[label].agents))
             for label, variant in experiment.variants.items()
         },
     }
+
+
+def _loss(costs: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
+    """Return ε with all that is needed to interpret it; empty if nothing is private."""
+    if not costs:
+        return {}
+    from fedsim.results.losses import epsilons  # the accountants take long to import
+
+    return epsilons(costs, delta)
 
 
 def print_plan(planned: dict[str, Any]) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.options import JsonOption
+from fedsim.cli.options import JsonOption, QuietOption
 from fedsim.errors import ConfigError, nearest, require
+from fedsim.results.digits import significant
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from rich.table import Table
 
     from fedsim.privacy.accountants import AccountantName, PrivacyLoss
-    from fedsim.privacy.calibration import Calibration
+    from fedsim.privacy.calibration import Calibration, Trial, Unknown
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
@@ -23,6 +26,11 @@ _WORDS: dict[AccountantName, str] = {
     "rdp": "Renyi (rdp), tighter",
     "pld": "loss distributions (pld), tightest",
 }
+
+_SECONDS_BETWEEN_LINES = 2.0
+_INFINITE = (
+    "epsilon is infinite: the noise multiplier is so small (below 1e-6) that nothing is private"
+)
 
 privacy_app = typer.Typer(help="Privacy losses, computed before anything is run.")
 
@@ -60,10 +68,13 @@ def subsampled_command(
     else:
         make_console().print(_losses_table(delta, losses, small))
         make_console().print(_meaning())
+        if math.isinf(losses["pld"].epsilon):
+            make_console().print(_INFINITE)
 
 
 @privacy_app.command("calibrate")
 def calibrate_command(
+    context: typer.Context,
     agents: Agents,
     epsilon: Annotated[float, typer.Option(help="The largest privacy loss allowed.")],
     sampling_rate: Annotated[float | None, typer.Option(help="q; found if left out.")] = None,
@@ -72,6 +83,7 @@ def calibrate_command(
     delta: Delta = None,
     accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Find the sampling rate, the noise multiplier or the rounds for a privacy target.
 
@@ -90,23 +102,44 @@ def calibrate_command(
         )
     if accountant not in _NAMES:
         raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
-    result = calibrate(
-        epsilon,
-        delta,
-        make_accountant(_NAMES[accountant]),
-        sampling_rate=sampling_rate,
-        noise_multiplier=noise_multiplier,
-        rounds=rounds,
-    )
+    console = make_console(stderr=True, quiet=context.obj.quiet)
+    with console.status("calibrating") as status:
+        result = calibrate(
+            epsilon,
+            delta,
+            make_accountant(_NAMES[accountant]),
+            sampling_rate=sampling_rate,
+            noise_multiplier=noise_multiplier,
+            rounds=rounds,
+            on_trial=_told(status.update if console.is_terminal else console.print),
+        )
     if as_json:
         print_json(_calibration_record(result))
     else:
-        option = "--" + result.found.replace("_", "-")
         make_console().print(
-            f"{option} {getattr(result, result.found)} costs epsilon {result.loss.epsilon:.4f} "
-            f"at delta {result.loss.delta:.3g}; accountant: {_WORDS[result.loss.accountant]}."
+            f"{_option(result.found)} {getattr(result, result.found)} costs epsilon "
+            f"{significant(result.loss.epsilon, 5)} at delta {result.loss.delta:.3g}; accountant: "
+            f"{_WORDS[result.loss.accountant]}."
         )
         make_console().print(_meaning())
+
+
+def _told(tell: Callable[[str], None]) -> Trial:
+    """Return what tells about trials, at most one every two seconds: most are much quicker."""
+    count, told = 0, time.monotonic()
+
+    def trial(found: Unknown, value: float, epsilon: float) -> None:
+        nonlocal count, told
+        count += 1
+        if time.monotonic() - told >= _SECONDS_BETWEEN_LINES:
+            told = time.monotonic()
+            tell(f"trial {count}: {_option(found)} {value:.7g} costs {significant(epsilon, 5)}")
+
+    return trial
+
+
+def _option(found: Unknown) -> str:
+    return "--" + found.replace("_", "-")
 
 
 def _losses_record(
@@ -116,13 +149,17 @@ def _losses_record(
 ) -> dict[str, Any]:
     from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
 
-    return {
+    record: dict[str, Any] = {
         "delta": delta,
         **{name: loss.epsilon for name, loss in losses.items()},
         "delta_1e-5": {name: loss.epsilon for name, loss in small.items()},
+        "pld_source": losses["pld"].source,
         "neighbouring_relation": NEIGHBOURING_RELATION,
         "sampling": SAMPLING,
     }
+    if math.isinf(losses["pld"].epsilon):  # JSON has no infinity: the losses are null
+        record["infinite"] = _INFINITE
+    return record
 
 
 def _losses_table(
@@ -139,8 +176,8 @@ def _losses_table(
     table.add_column(f"delta {delta:.4g}", justify="right")
     table.add_column(f"delta {STRICT_DELTA:.0e}", justify="right")
     for name, loss in losses.items():
-        beside = f"{small[name].epsilon:.4f}" if name in small else ""
-        table.add_row(_WORDS[name], f"{loss.epsilon:.4f}", beside)
+        beside = significant(small[name].epsilon, 5) if name in small else ""
+        table.add_row(_WORDS[name], significant(loss.epsilon, 5), beside)
     return table
 
 
@@ -153,6 +190,7 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
         "epsilon": result.loss.epsilon,
         "delta": result.loss.delta,
         "accountant": result.loss.accountant,
+        "source": result.loss.source,
         "neighbouring_relation": result.loss.neighbouring_relation,
         "sampling": result.loss.sampling,
     }

@@ -89,6 +89,10 @@ def run(
 def resume(
     context: typer.Context,
     folder: RunFolderArgument,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="e.g. backend=serial, seeds=0-9"),
+    ] = None,
     jobs: JobsOption = "auto",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -101,7 +105,7 @@ def resume(
     with only_json_on_stdout(as_json):
         done = _done(folder)
         with _followed(context) as listener:
-            finished = resume_run(folder, jobs=jobs, listener=listener)
+            finished = resume_run(folder, overrides=assignments or (), jobs=jobs, listener=listener)
         resumed = done < len(finished.runs)
         if not resumed:
             told = f"{folder}: already done, there is nothing to resume"

@@ -23,6 +23,7 @@ from fedsim.imports import class_path, user_code
 from fedsim.protocol import Context, Method
 from fedsim.space import Space
 from fedsim.usercode import UserCode
+from fedsim.userimports import activate
 from fedsim.workload import Scenario
 
 
@@ -42,6 +43,8 @@ def build_scenario(spec: RunSpec) -> Scenario:
 def build_method(spec: RunSpec, scenario: Scenario) -> Method:
     """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
     context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
+    if spec.code.sources:
+        activate(spec.code)  # a setting of fedsim's own methods may name a class
     target = find("method", spec.method_name, spec.code)
     method = _construct(target, "method", spec.method, context=context)
     return require_method(method, f"method.name: {spec.method_name}")

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.common import check_initial_points, initial_design
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import OwnProbability, own_probability_schedule
+from fedsim.methods.own_probability import Schedule, own_probability_schedule
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -102,7 +102,8 @@ class DPFTSDE:
         initial_points: points of each agent's initial design, at least 1.
         local_initial_design: whether an agent's initial design stays in its own sub-region.
         own_probability: p_t, t = 1, 2, ...: ``1 - 1/t``, ``1 - 1/sqrt(t)``, ``1 - 1/t^2`` or
-            any other exponent, or a constant in [0, 1].
+            any other exponent, a constant in [0, 1], or a class of yours: its name
+            ``module:Class``, or a mapping of its ``name`` and settings.
         share_until: the last query that may use the server's vectors; None: all may.
         message: the agents' messages.
         weights: how much the sub-regions' own agents are emphasised.
@@ -120,7 +121,7 @@ class DPFTSDE:
         subregions: int = 2,
         initial_points: int = 10,
         local_initial_design: bool = True,
-        own_probability: str | float = "1 - 1/sqrt(t)",
+        own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(t)",
         share_until: int | None = None,
         message: MessageSettings = MessageSettings(),
         weights: WeightSchedule = WeightSchedule(),
@@ -189,7 +190,7 @@ class _FederatedAgent:
         model: LocalModel,
         box: Box,
         initial_points: int,
-        own_probability: OwnProbability,
+        own_probability: Schedule,
     ) -> None:
         self._work = work
         self._model = model

@@ -1,16 +1,29 @@
 """p_t: how often an agent of a federated method queries from its own model.
 
 Papers: FTS (NeurIPS 2020) and DP-FTS-DE (NeurIPS 2021) allow any increasing sequence in (0, 1]
-that tends to 1; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2.
+that tends to 1; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2. A user's class may compute another.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, RunError
+from fedsim.imports import load_class, user_code
+
+Schedule = Callable[[int], float]
+"""p_t in [0, 1] of an agent's t-th query, t = 1, 2, ...; the same for the same t."""
+
+_EXPECTED = (
+    "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, a constant in [0, 1], "
+    "or a class of yours as module:Class"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +43,87 @@ class OwnProbability:
         return self.constant if self.exponent is None else 1.0 - float(t) ** -self.exponent
 
 
+@dataclass(frozen=True, slots=True)
+class UsersProbability:
+    """p_t of a user's class.
+
+    Attributes:
+        name: the class.
+        schedule: an instance.
+    """
+
+    name: str
+    schedule: Schedule
+
+    def __call__(self, t: int) -> float:
+        """Return p_t.
+
+        Raises:
+            UserCodeError: if the class raises.
+            RunError: if it returns anything but a number in [0, 1].
+        """
+        with user_code(f"method.own_probability: {self.name} failed for t = {t}"):
+            p: object = self.schedule(t)
+        if not isinstance(p, Real) or not 0 <= float(p) <= 1:
+            raise RunError(
+                f"method.own_probability: {self.name}: expected a probability in [0, 1] for "
+                f"t = {t}, got {p!r}"
+            )
+        return float(p)
+
+
 _POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
 
 
-def own_probability_schedule(text: str | float) -> OwnProbability:
-    """Return p_t as configured: a constant, or ``1 - 1/t^e``.
+def own_probability_schedule(given: str | float | Mapping[str, Any]) -> Schedule:
+    """Return p_t as configured: a constant, ``1 - 1/t^e``, or a user's class.
+
+    Args:
+        given: the setting; for a class with settings, a mapping with its ``name`` and them.
 
     Raises:
-        ConfigError: if it is neither.
+        ConfigError: if it is none of these.
+        UserCodeError: if the class cannot be built.
     """
-    expected = (
-        "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, or a constant "
-        f"in [0, 1], got {text!r}"
-    )
-    if isinstance(text, str):
-        compact = text.replace(" ", "")
+    if isinstance(given, Mapping):
+        settings = dict(given)
+        name = settings.pop("name", None)
+        if not isinstance(name, str) or ":" not in name:
+            expected = "expected a class of yours, module:Class"
+            raise ConfigError(f"method.own_probability.name: {expected}, got {name!r}")
+        return _users(name, settings)
+    if isinstance(given, str):
+        compact = given.replace(" ", "")
+        if ":" in compact:
+            return _users(compact, {})
         if compact == "1-1/sqrt(t)":
             return OwnProbability(0.5)
         match = _POWER.fullmatch(compact)
-        if match:
-            exponent = float(match[1] or 1.0)
-            if not 0 < exponent < math.inf:
-                raise ConfigError(f"method.own_probability: {expected}")
+        if match and 0 < (exponent := float(match[1] or 1.0)) < math.inf:
             return OwnProbability(exponent)
         try:
-            text = float(compact)
+            given = float(compact)
         except ValueError:
-            raise ConfigError(f"method.own_probability: {expected}") from None
-    if not 0 <= text <= 1:
-        raise ConfigError(f"method.own_probability: {expected}")
-    return OwnProbability(None, float(text))
+            raise ConfigError(f"method.own_probability: {_EXPECTED}, got {given!r}") from None
+    if not 0 <= given <= 1:
+        raise ConfigError(f"method.own_probability: {_EXPECTED}, got {given!r}")
+    return OwnProbability(None, float(given))
+
+
+def _users(name: str, settings: dict[str, Any]) -> UsersProbability:
+    try:
+        target = load_class(name)
+        inspect.signature(target).bind(**settings)
+    except ConfigError as error:
+        raise ConfigError(f"method.own_probability: {error}") from None
+    except TypeError as error:
+        raise ConfigError(f"method.own_probability: {name}: its settings: {error}") from None
+    with user_code(f"method.own_probability: {name} cannot be built"):
+        schedule = target(**settings)
+    if not callable(schedule):
+        raise ConfigError(
+            f"method.own_probability: {name}: expected a class with __call__(t), got one without"
+        )
+    found = UsersProbability(name, schedule)
+    found(1)  # a mistake shows before the run starts
+    return found

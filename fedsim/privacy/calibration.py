@@ -1,28 +1,39 @@
 """Find the noise, the sampling rate or the number of rounds that a privacy target allows.
 
 Epsilon falls with the noise multiplier and rises with the sampling rate and the rounds, so each
-is found by bisection. The end of the bracket that meets the target is returned: the result never
-exceeds the target, however the accountant rounds.
+is found by trials between a value that meets the target and one that does not. The one that meets
+it is returned: the result never exceeds the target, however the accountant rounds.
+
+A calibration takes at most about 40 trials, mostly 10 to 20. With ``pld``, one trial of a single
+event takes at most about 1 s and 0.3 GB, whatever the number of rounds, and mostly some
+milliseconds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from fedsim.errors import ConfigError, require
 from fedsim.privacy.accountants import Accountant, PrivacyLoss, privacy_loss
 from fedsim.privacy.events import SubsampledGaussian
-from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.ledger import Accounting, Ledger
+from fedsim.protocol import PrivacyEvent
 
 _PRECISION = 1e-7  # relative
 _MULTIPLIERS = (2.0**-14, 2.0**20)
 _RATES = (2.0**-30, 1.0)
 _MOST_ROUNDS = 2**20
 
+_MOST_EXCESS = 50.0  # of ln(epsilon / target): 0 and infinity are no numbers to interpolate
+
 Unknown = Literal["noise_multiplier", "sampling_rate", "rounds"]
+
+Trial = Callable[[Unknown, float, float], None]
+"""Is told about every trial: what is looked for, the value that was tried, its epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ def calibrate(
     sampling_rate: float | None = None,
     noise_multiplier: float | None = None,
     rounds: int | None = None,
+    on_trial: Trial | None = None,
 ) -> Calibration:
     """Return the best value of the setting that is left out.
 
@@ -70,68 +82,119 @@ def calibrate(
         sampling_rate: q, in (0, 1], or None to find the largest.
         noise_multiplier: z, above 0, or None to find the smallest.
         rounds: T, at least 1, or None to find the most.
+        on_trial: told about every trial.
 
     Raises:
         ConfigError: if not exactly one setting is left out, a value is outside its range, or
             no value in the search range meets the target.
     """
     _check(epsilon, sampling_rate, noise_multiplier, rounds)
+    if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
+        raise ConfigError(
+            "calibration: expected exactly one of sampling_rate, noise_multiplier and rounds to be "
+            "left out; give the other two"
+        )
+    found: Unknown = "noise_multiplier" if noise_multiplier is None else "sampling_rate"
+    if rounds is None:
+        found = "rounds"
 
-    def loss(q: float, z: float, count: int) -> PrivacyLoss:
+    def loss(value: float) -> PrivacyLoss:
+        q = value if sampling_rate is None else float(sampling_rate)
+        z = value if noise_multiplier is None else float(noise_multiplier)
+        count = round(value) if rounds is None else rounds
         return constant_loss(q, z, count, delta, accountant)
 
-    def found(q: float, z: float, count: int, which: Unknown) -> Calibration:
-        return Calibration(q, z, count, which, loss(q, z, count))
+    def tried(value: float) -> float:
+        spent = loss(value).epsilon
+        if on_trial is not None:
+            on_trial(found, value, spent)
+        return spent
 
-    if noise_multiplier is None and sampling_rate is not None and rounds is not None:
-        q, T = float(sampling_rate), rounds
-        z = smallest_multiplier(lambda value: loss(q, value, T).epsilon <= epsilon)
-        return found(q, z, T, "noise_multiplier")
-    if sampling_rate is None and noise_multiplier is not None and rounds is not None:
-        z, T = float(noise_multiplier), rounds
-        q = largest_rate(lambda value: loss(value, z, T).epsilon <= epsilon)
-        return found(q, z, T, "sampling_rate")
-    if rounds is None and sampling_rate is not None and noise_multiplier is not None:
-        q, z = float(sampling_rate), float(noise_multiplier)
-        T = most_rounds(lambda value: loss(q, z, value).epsilon <= epsilon)
-        return found(q, z, T, "rounds")
-    raise ConfigError(
-        "calibration: expected exactly one of sampling_rate, noise_multiplier and rounds to be "
-        "left out; give the other two"
+    if found == "noise_multiplier":
+        value = smallest_multiplier(tried, epsilon)
+    elif found == "sampling_rate":
+        value = largest_rate(tried, epsilon)
+    else:
+        value = most_rounds(lambda count: tried(count) <= epsilon)
+    return Calibration(
+        value if sampling_rate is None else float(sampling_rate),
+        value if noise_multiplier is None else float(noise_multiplier),
+        round(value) if rounds is None else rounds,
+        found,
+        loss(value),
     )
 
 
-def smallest_multiplier(meets: Callable[[float], bool]) -> float:
-    """Return the smallest noise multiplier that ``meets`` the target, to a relative 1e-7."""
-    good = bad = 1.0
-    while not meets(good):
-        bad, good = good, 2 * good
-        if good > _MULTIPLIERS[1]:
-            raise ConfigError(
-                f"epsilon: not reached even with a noise multiplier of {_MULTIPLIERS[1]:.0f}; "
-                "allow a larger epsilon, or lower the sampling rate or the rounds"
-            )
-    while bad == good or meets(bad):
-        good, bad = bad, bad / 2
-        if bad < _MULTIPLIERS[0]:
-            raise ConfigError(
-                f"epsilon: met even with a noise multiplier of {good:.1e}; such a target asks for "
-                "no privacy: choose a smaller one"
-            )
-    return _bisect(good, bad, meets)
+def noise_for(
+    events: Iterable[PrivacyEvent],
+    epsilon: float,
+    delta: float,
+    accountant: Accountant,
+    accounting: Accounting = "paper",
+) -> float:
+    """Return the smallest factor on all events' noise with which they meet a target.
+
+    Args:
+        events: at least one, all of a subsampled Gaussian mechanism.
+        epsilon: the target, above 0.
+        delta: in (0, 1).
+        accountant: measures the loss.
+        accounting: which multiplier is charged.
+
+    Raises:
+        ConfigError: if there is no event, or one of another kind, or no factor is enough.
+    """
+    counts = Ledger.from_events(events).counts
+    if not counts:
+        raise ConfigError("epsilon: there is no release to calibrate; expected at least one")
+
+    def spent(factor: float) -> float:
+        scaled = []
+        for event, count in counts:
+            if not isinstance(event, SubsampledGaussian):
+                raise ConfigError(
+                    f"epsilon: expected subsampled-gaussian events to calibrate, got {event}"
+                )
+            plain, exact = event.noise_multiplier, event.exact_noise_multiplier
+            changed = SubsampledGaussian(event.sampling_rate, factor * plain, factor * exact)
+            scaled.append((changed, count))
+        return privacy_loss(Ledger(tuple(scaled)), delta, accountant, accounting).epsilon
+
+    return smallest_multiplier(spent, epsilon)
 
 
-def largest_rate(meets: Callable[[float], bool]) -> float:
-    """Return the largest sampling rate that ``meets`` the target, to a relative 1e-7."""
-    good = bad = _RATES[1]
-    while not meets(good):
-        bad, good = good, good / 2
-        if good < _RATES[0]:
-            raise ConfigError(
-                f"epsilon: not reached even with a sampling rate of {bad:.1e}; allow a larger "
-                "epsilon, or raise the noise multiplier"
-            )
-    return good if good == bad else _bisect(good, bad, meets)
+def smallest_multiplier(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the smallest noise multiplier whose epsilon meets the target, to a relative 1e-7."""
+    low, high = _MULTIPLIERS
+    excess = _excess(epsilon_of, target)
+    above, below = excess(high), excess(low)
+    if above > 0:
+        raise ConfigError(
+            f"epsilon: not reached even with a noise multiplier of {high:.0f}; "
+            "allow a larger epsilon, or lower the sampling rate or the rounds"
+        )
+    if below <= 0:
+        raise ConfigError(
+            f"epsilon: met even with a noise multiplier of {low:.1e}; such a target asks for "
+            "no privacy: choose a smaller one"
+        )
+    return _edge(high, above, low, below, excess)
+
+
+def largest_rate(epsilon_of: Callable[[float], float], target: float) -> float:
+    """Return the largest sampling rate whose epsilon meets the target, to a relative 1e-7."""
+    low, high = _RATES
+    excess = _excess(epsilon_of, target)
+    above = excess(high)
+    if above <= 0:
+        return high
+    below = excess(low)
+    if below > 0:
+        raise ConfigError(
+            f"epsilon: not reached even with a sampling rate of {low:.1e}; allow a larger "
+            "epsilon, or raise the noise multiplier"
+        )
+    return _edge(low, below, high, above, excess)
 
 
 def most_rounds(meets: Callable[[int], bool]) -> int:
@@ -155,12 +218,50 @@ def most_rounds(meets: Callable[[int], bool]) -> int:
     return good
 
 
-def _bisect(good: float, bad: float, meets: Callable[[float], bool]) -> float:
-    """Return a value that meets the target, next to one that does not."""
-    while abs(good - bad) > _PRECISION * good:
-        middle = math.sqrt(good * bad)
-        good, bad = (middle, bad) if meets(middle) else (good, middle)
-    return good
+def _excess(epsilon_of: Callable[[float], float], target: float) -> Callable[[float], float]:
+    """Return ln(epsilon / target) as a function of the setting, within finite limits."""
+
+    def excess(value: float) -> float:
+        epsilon = epsilon_of(value)
+        ratio = min(epsilon / target, math.exp(_MOST_EXCESS))
+        log = math.log(max(ratio, math.exp(-_MOST_EXCESS)))
+        return log if epsilon <= target else max(log, sys.float_info.min)
+
+    return excess
+
+
+def _edge(
+    good: float, good_excess: float, bad: float, bad_excess: float, excess: Callable[[float], float]
+) -> float:
+    """Return a value that meets the target, next to one that does not, to a relative 1e-7.
+
+    The method of Oliveira and Takahashi ("ITP", ACM TOMS 2021) on logarithms: it interpolates, and
+    needs at most one trial more than bisection.
+
+    Args:
+        good: meets the target.
+        good_excess: its excess, at most 0.
+        bad: does not.
+        bad_excess: its excess, above 0.
+        excess: by how much a value misses the target.
+    """
+    g, b, below, above = math.log(good), math.log(bad), good_excess, bad_excess
+    width = abs(b - g)
+    most = math.ceil(math.log2(width / _PRECISION)) + 1
+    for trial in range(most + 1):
+        if abs(b - g) <= _PRECISION:
+            break
+        middle = (g + b) / 2
+        guess = (above * g - below * b) / (above - below)
+        towards = math.copysign(1.0, middle - guess)
+        shift = 0.2 * (b - g) ** 2 / width
+        x = guess + towards * shift if shift <= abs(middle - guess) else middle
+        radius = _PRECISION / 2 * 2.0 ** (most - trial) - abs(b - g) / 2
+        if abs(x - middle) > radius:
+            x = middle - towards * radius
+        found = excess(math.exp(x))
+        g, below, b, above = (x, found, b, above) if found <= 0 else (g, below, x, found)
+    return good if g == math.log(good) else math.exp(g)
 
 
 def _check(

@@ -33,6 +33,23 @@ class Component(NamedTuple):
     releases: int
 
 
+Source = Literal["composition", "closed form", "Renyi divergences", "no release", "no noise"]
+"""How an epsilon was obtained. The closed form is exact, a composition nearly so; divergences bound
+it from above, by some percent for usual settings."""
+
+
+class Bound(NamedTuple):
+    """An accountant's answer.
+
+    Attributes:
+        epsilon: at least 0; infinite if something was released without noise.
+        source: how it was obtained.
+    """
+
+    epsilon: float
+    source: Source
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """Counts per distinct event, in the order of first use.
@@ -51,10 +68,10 @@ class Ledger:
             counts[event] = counts.get(event, 0) + 1
         return cls(tuple(counts.items()))
 
-    def charge(self, event: PrivacyEvent) -> Ledger:
-        """Return the ledger after another release, charged as ``event``."""
+    def charge(self, event: PrivacyEvent, times: int = 1) -> Ledger:
+        """Return the ledger after further releases, each charged as ``event``."""
         counts = dict(self.counts)
-        counts[event] = counts.get(event, 0) + 1
+        counts[event] = counts.get(event, 0) + times
         return Ledger(tuple(counts.items()))
 
     def of(self, agent: AgentId | None) -> Ledger:

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from fedsim.privacy.events import SubsampledGaussian
-from fedsim.privacy.ledger import Component
+from fedsim.privacy.ledger import Bound, Component
 from fedsim.protocol import PrivacyEvent
 from fedsim.space import Array
 
@@ -47,10 +47,11 @@ class MomentsAccountant:
         """Return whether it is a subsampled Gaussian release."""
         return isinstance(event, SubsampledGaussian)
 
-    def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
+    def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         total = _total(components, self._divergences)
-        return float(np.min(total - math.log(delta) / (np.array(MOMENT_ORDERS) - 1.0)))
+        epsilon = np.min(total - math.log(delta) / (np.array(MOMENT_ORDERS) - 1.0))
+        return Bound(float(epsilon), "Renyi divergences")
 
 
 def renyi_divergences(sampling_rate: float, noise_multiplier: float) -> Array:
@@ -93,12 +94,13 @@ class RdpAccountant:
         """Return whether it is a subsampled Gaussian release."""
         return isinstance(event, SubsampledGaussian)
 
-    def epsilon(self, components: tuple[Component, ...], delta: float) -> float:
+    def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
         total = _total(components, self._divergences)
-        return float(compute_epsilon(self._orders(), total, delta)[0])
+        epsilon = compute_epsilon(self._orders(), total, delta)[0]
+        return Bound(float(epsilon), "Renyi divergences")
 
     def _orders(self) -> tuple[float, ...]:
         from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS

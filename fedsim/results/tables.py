@@ -7,7 +7,6 @@ the simple regret, else the best observed value.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -17,21 +16,12 @@ import pandas as pd
 import pyarrow as pa
 
 from fedsim.errors import RunFolderError
-from fedsim.privacy.accountants import (
-    NEIGHBOURING_RELATION,
-    SAMPLING,
-    STRICT_DELTA,
-    make_accountant,
-    privacy_loss,
-    unsupported,
-)
-from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import PrivacyEvent
-from fedsim.record.entries import Entry, ReleaseEntry
+from fedsim.record.entries import ReleaseEntry
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.record.timings import Timings, read_timings
+from fedsim.results.losses import epsilons, loss_columns
 from fedsim.results.observations import ObservationColumns, parquet_file, schema
 from fedsim.results.reading import Reading, read_run
 from fedsim.space import Space
@@ -123,59 +113,14 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     if tally.knows_regret:
         table["mean_regret"] = [row.mean_regret for row in rows]
         table["mean_cumulative_regret"] = [row.mean_cumulative_regret for row in rows]
-    table = _with_privacy(table, reading.releases, reading.facts.delta)
+    rounds = [row.round for row in rows]
+    for name, numbers in loss_columns(rounds, reading.releases, reading.facts.delta).items():
+        table[name] = np.array(numbers, dtype=float)
     told = timings.information
     for name in dict.fromkeys(name for numbers in told.values() for name in numbers):
         values = [told.get(row.round, {}).get(name) for row in rows]
         table[f"info.{name}"] = np.array(values, dtype=float)
     return table
-
-
-def _with_privacy(table: pd.DataFrame, entries: Sequence[Entry], delta: float) -> pd.DataFrame:
-    releases = [e for e in entries if isinstance(e, ReleaseEntry) and e.event is not None]
-    accountant, ledger = make_accountant("pld"), Ledger()
-    charged = Ledger.from_events(e.event for e in releases if e.event is not None)
-    if not releases or unsupported(charged, accountant):
-        return table
-    epsilon, noise, before = [], [], -math.inf
-    for t in table["round"]:
-        ratio = math.nan  # of the last release, if a round has several
-        for release in releases:
-            if before < release.t <= t and release.event:  # also releases before round 0
-                ledger = ledger.charge(release.event)
-                ratio = release.experimenter.get("signal_to_noise", math.nan)
-        before = t
-        epsilon.append(privacy_loss(ledger, delta, accountant).epsilon)
-        noise.append(ratio)
-    table["epsilon_pld"] = epsilon
-    table["signal_to_noise"] = noise
-    return table
-
-
-def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
-    """Return the total ε by accountant, with everything needed to interpret ε.
-
-    Args:
-        events: all charged releases; none gives an empty report.
-        delta: δ in (0, 1); ε at 1e-5 is also reported.
-    """
-    if not events:
-        return {}
-    ledger = Ledger.from_events(events)
-    pld, rdp, moments = (make_accountant(name) for name in ("pld", "rdp", "moments"))
-    report: dict[str, Any] = {"delta": delta, "releases": len(events)}
-    unknown = unsupported(ledger, pld)
-    if unknown is not None:
-        return {**report, "not_accounted": unknown.kind}
-    report |= {"neighbouring_relation": NEIGHBOURING_RELATION, "sampling": SAMPLING}
-    for accountant in (pld, rdp, moments):
-        report[accountant.name] = privacy_loss(ledger, delta, accountant).epsilon
-    report["pld_exact_multipliers"] = privacy_loss(ledger, delta, pld, "exact").epsilon
-    report["delta_1e-5"] = {
-        accountant.name: privacy_loss(ledger, STRICT_DELTA, accountant).epsilon
-        for accountant in (pld, rdp)
-    }
-    return report
 
 
 def outcome_of(folder: RunFolder, facts: Facts) -> dict[str, Any]:

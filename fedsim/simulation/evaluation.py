@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -187,20 +188,32 @@ def call_once(
     try:
         value = objective(point, rng)
     except Exception as error:
+        hint = ""
+        if "main thread" in str(error):  # signal handlers, as in time limits, and some libraries
+            hint = "; objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})"
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}): {message_of(error)}",
+            f"the objective raised {type(error).__name__} ({where}): {message_of(error)}{hint}",
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None
     except (SystemExit, GeneratorExit) as error:
-        raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}); it must return a number",
-            user_traceback(error),
-            f"raised {type(error).__name__}",
-        ) from None
+        raise no_number(error, where) from None
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():
+            raise  # perhaps Ctrl-C
+        raise no_number(error, where) from None
     found = value if isinstance(value, Evaluation) else Evaluation(value)
     noiseless = None if found.noiseless is None else _finite(found.noiseless, where)
     return Evaluation(_finite(found.y, where), noiseless)
+
+
+def no_number(error: BaseException, where: str) -> ObjectiveError:
+    """Return the error of an objective that raised what ends a program."""
+    return ObjectiveError(
+        f"the objective raised {type(error).__name__} ({where}); it must return a number",
+        user_traceback(error),
+        f"raised {type(error).__name__}",
+    )
 
 
 def _finite(number: object, where: str) -> float:

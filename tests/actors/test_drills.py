@@ -137,7 +137,7 @@ class TestOneCluster:
         rounds = kill_rounds("server", config["seeds"])
         for seed, count in rounds.items():
             killer = Killer("SimulationServer", {journal(run, seed): count})
-            with pytest.raises(RunError, match=f"seed {seed}, died .*fedsim resume"):
+            with pytest.raises(RunError, match=f"^the server actor of .*, seed {seed} died"):
                 go_on(config, run)
             killer.check(last=ROUNDS + 1)
         fedsim.resume(run)

@@ -2,15 +2,25 @@
 
 import json
 import os
+import re
 import signal
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import ray
 
 import fedsim
-from fedsim.errors import ObjectiveError, RunError, UserCodeError
+from fedsim.actors.launch import _report, _Slot
+from fedsim.actors.server import Progressed
+from fedsim.config.model import Config
+from fedsim.config.spec import RunSpec
+from fedsim.errors import ObjectiveError, ResourceError, RunError, UserCodeError
+from fedsim.jobs import Job, Listener
+from fedsim.record.progress import Progress
+from fedsim.simulation.loop import Simulation
 from tests.util.bowl import OURS, journal, troubled, undisturbed
 from tests.util.processes import (
     PATIENCE,
@@ -21,6 +31,130 @@ from tests.util.processes import (
     start_fedsim,
     write_config,
 )
+
+
+class FakeRay:
+    """Answers questions at once, unless ``silent``."""
+
+    silent = False
+
+    def wait(self, refs: list[Any], **_: Any) -> tuple[list[Any], list[Any]]:
+        return ([], refs) if self.silent else (refs, [])
+
+    def get(self, ref: Any, **_: Any) -> Any:
+        return ref
+
+
+class Heard(Listener):
+    """Records what is heard of a job."""
+
+    def __init__(self) -> None:
+        self.rounds: list[int] = []
+        self.waits: list[str] = []
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        self.rounds.append(progress.round)
+
+    def waiting(self, job: Job, why: str) -> None:
+        self.waits.append(why)
+
+
+class TestReports:
+    """What a server says about its job."""
+
+    @pytest.fixture
+    def ray_says(self, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+        fake = FakeRay()
+        monkeypatch.setattr("fedsim.actors.launch.ray", fake)
+        return fake
+
+    def slot(self, answer: Progressed) -> _Slot:
+        config = Config(scenario={"name": "synthetic"}, method={"name": "ts"}, rounds=9)
+        spec = RunSpec(config.scenario, config.method, 9, 1, None)
+        job = Job("ts", config, Simulation(spec, Path("seed-1")))
+        server = SimpleNamespace(progress=SimpleNamespace(remote=lambda: answer))
+        return _Slot(server, job, 100.0, asked=answer)
+
+    def test_numbers_of_an_earlier_job_are_dropped(self, ray_says: FakeRay) -> None:
+        """The question was asked before the server took the next job."""
+        heard = Heard()
+        _report(self.slot(Progressed(Path("seed-0"), Progress(round=9), "slow hosts")), heard)
+        assert (heard.rounds, heard.waits) == ([], [])
+        _report(self.slot(Progressed(Path("seed-1"), Progress(round=2))), heard)
+        assert (heard.rounds, heard.waits) == ([2], [])
+
+    def test_what_keeps_a_job_waiting_is_told_until_it_no_longer_does(
+        self, ray_says: FakeRay
+    ) -> None:
+        heard, slot = Heard(), self.slot(Progressed(Path("seed-1"), Progress(), "a host is silent"))
+        _report(slot, heard)
+        for _ in range(2):
+            slot.asked = Progressed(Path("seed-1"), Progress())
+            _report(slot, heard)
+        assert heard.waits == ["a host is silent", ""]
+
+    def test_a_silent_server_is_told_and_then_given_up(self, ray_says: FakeRay) -> None:
+        ray_says.silent = True
+        heard, slot = Heard(), self.slot(Progressed(Path("seed-1"), Progress()))
+        _report(slot, heard)
+        assert heard.waits == []
+        slot.heard = time.monotonic() - 30.5
+        _report(slot, heard)
+        assert heard.waits == ["its server actor has been silent for 30 s"]
+        slot.heard = time.monotonic() - 100.5
+        with pytest.raises(ResourceError, match="server actor of ts, seed 1 did not answer within"):
+            _report(slot, heard)
+
+
+@pytest.mark.slow
+def test_progress_of_many_seeds_is_their_own(
+    ray_cluster: str, one_host: dict[str, Any], tmp_path: Path
+) -> None:
+    told: dict[int, list[Progress]] = {}
+
+    class Watching(Listener):
+        def progress(self, job: Job, progress: Progress) -> None:
+            told.setdefault(job.simulation.spec.seed, []).append(progress)
+
+    config = {**one_host, "rounds": 2, "seeds": "0-19", "backend": "ray"}
+    run = fedsim.run(config, out=tmp_path / "run", listener=Watching())
+    assert sorted(told) == list(range(20))
+    for seed, heard in told.items():
+        table = run.rounds[run.rounds["seed"] == seed].set_index("round")
+        for progress in heard:
+            if progress.round >= 0:
+                row = table.loc[progress.round]
+                assert progress.scores.best_observed == row["best_observed"]
+        assert heard[-1].round == 2
+
+
+@pytest.mark.slow
+def test_a_silent_host_is_told(ray_cluster: str, bowl: dict[str, Any], tmp_path: Path) -> None:
+    waits: list[str] = []
+
+    class Waking(Listener):
+        """Stops a host in round 2, and lets it go on when that is told."""
+
+        host: int | None = None
+
+        def progress(self, job: Job, progress: Progress) -> None:
+            if progress.round >= 2 and self.host is None:
+                self.host = actors(os.getpid(), "AgentHost")[0]
+                os.kill(self.host, signal.SIGSTOP)
+
+        def waiting(self, job: Job, why: str) -> None:
+            waits.append(why)
+            if self.host is not None:
+                os.kill(self.host, signal.SIGCONT)
+
+    scenario = {**bowl["scenario"], "pause": 0.2}
+    run = tmp_path / "run"
+    fedsim.run({**bowl, "scenario": scenario, "backend": "ray"}, out=run, listener=Waking())
+    assert re.fullmatch(
+        r"a host on .+ has been silent for 1\d s; it is replaced after 660 s", waits[0]
+    )
+    assert waits[-1] == ""
+    assert journal(run) == undisturbed(bowl, tmp_path / "serial")
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -53,6 +187,16 @@ class TestFailures:
         mine = os.getpid()  # nothing is left on the caller's cluster
         await_end(actors(mine, "AgentHost") + actors(mine, "SimulationServer"))
         assert ray.get(ray.put("alive")) == "alive"
+
+    @pytest.mark.parametrize("resources", [None, {"cpus": 1.0}], ids=["host", "task"])
+    def test_an_interrupt_of_its_own_is_the_objectives_mistake(
+        self, one_host: dict[str, Any], tmp_path: Path, resources: dict[str, Any] | None
+    ) -> None:
+        config = troubled(one_host, "interrupt") | {"resources": resources}
+        words = r"raised KeyboardInterrupt \(agent 1, round 0, point .*\); it must return a number"
+        with pytest.raises(ObjectiveError, match=words) as raised:
+            fedsim.run(config, out=tmp_path / "run")
+        assert "workloads.py" in raised.value.user_traceback
 
     def test_a_scenario_that_workers_cannot_import(
         self, one_host: dict[str, Any], tmp_path: Path

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
+from fedsim.actors.nodes import reason, unforeseen
 from tests.util.processes import HERE
 
 DRIVER = """
@@ -48,6 +50,22 @@ finally:
     ray.shutdown()
     cluster.shutdown()
 """
+
+
+class TestWords:
+    """What Ray says is shown without colours, and its own frames only where nobody knows more."""
+
+    def test_why_an_actor_was_lost(self) -> None:
+        assert reason(ActorDiedError()) == "The actor died unexpectedly before finishing this task."
+        told = "\x1b[36mThe actor died\x1b[39m. There are some potential root causes. Or others."
+        assert reason(RayError(told)) == "The actor died."
+
+    def test_what_nobody_foresaw_shows_where(self) -> None:
+        text = '\x1b[36mray::AgentHost.handle()\x1b[39m\n  File "host.py", line 1\nKeyError: 3'
+        error = RayTaskError("handle", text, KeyError(3))
+        found = unforeseen("a host of agent 1", error)
+        assert str(found) == "a host of agent 1 failed: KeyError: 3"
+        assert found.user_traceback == text.replace("\x1b[36m", "").replace("\x1b[39m", "")
 
 
 @pytest.mark.heavy

@@ -34,7 +34,9 @@ class Bowl:
         *,
         agents: int = 6,
         pause: float = 0.0,
-        trouble: Literal["none", "raise", "hang", "exit", "segfault", "memory"] = "none",
+        trouble: Literal[
+            "none", "raise", "hang", "exit", "segfault", "memory", "interrupt"
+        ] = "none",
         marker: str = "",
         cpus: float | None = None,
         diary: str = "",
@@ -74,6 +76,8 @@ class Bowl:
             self._marker.touch()
         if self._trouble == "raise":
             raise ZeroDivisionError("the bowl is broken")
+        if self._trouble == "interrupt":
+            raise KeyboardInterrupt
         if self._trouble == "hang":
             time.sleep(3600)
         if self._trouble == "exit":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import pickle
 from pathlib import Path
 
 import pytest
 
 from fedsim import errors
-from fedsim.errors import cannot_write, nearest
+from fedsim.errors import UserCodeError, cannot_write, nearest, of_run
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,12 @@ def test_what_cannot_be_written_names_the_file_and_the_reason() -> None:
     other = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"), "make room")
     assert str(other) == "a/b: cannot be written: No space left on device; make room"
     assert str(cannot_write(path, OSError("odd"))) == "a/b: cannot be written: odd"
+
+
+def test_errors_of_a_run_know_its_folder() -> None:
+    with pytest.raises(UserCodeError) as caught, of_run(Path("runs/x-1")):
+        raise UserCodeError("it failed", "its traceback")
+    assert caught.value.folder == Path("runs/x-1")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.folder, copy.summary) == (Path("runs/x-1"), "it failed")
+    assert UserCodeError("another").folder is None

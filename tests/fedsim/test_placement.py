@@ -151,3 +151,19 @@ def test_other_numbers_of_jobs(here: Path, value: int | str) -> None:
     with pytest.raises(ConfigError, match=re.escape(words)):
         fedsim.run(small(), jobs=value)
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"address": "10.0.0.1:6379"}, "; no effect with backend: serial: address"),
+        (
+            {"agents_per_actor": 2, "resources": {"cpus": 1}},
+            "; no effect with backend: serial: agents_per_actor, resources",
+        ),
+        ({}, "one after another"),
+    ],
+)
+def test_what_a_serial_run_ignores_is_said(changes: dict[str, Any], words: str) -> None:
+    _, placement = place(prepare(small(**changes)), 1)
+    assert placement.plan.endswith(words)

@@ -96,6 +96,7 @@ class TestErrorsAsJson:
         assert "# mine" in error["traceback"]
         assert "/fedsim/" not in error["traceback"]
         assert "# mine" in err
+        assert error["folder"] == "runs/small-1"
 
     def test_ctrl_c(self, call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         def stop(*_: object, **__: object) -> None:
@@ -107,6 +108,31 @@ class TestErrorsAsJson:
         assert (code, error["exit_code"], error["kind"]) == (130, 130, "Interrupted")
         assert error["message"] == "stopped by Ctrl-C"
         assert err.endswith("stopped by Ctrl-C")
+
+
+class TestGoingOn:
+    def test_a_failed_run_says_how(self, call: Command, user_module: UserModule) -> None:
+        file = users(user_module, "assert Path('mended').exists()\nreturn point['x']")
+        hint = "what was recorded is kept; continue with: fedsim resume 'my run'"
+        code, _, err = call("run", file, "--out", "my run")
+        assert (code, err.endswith(hint)) == (3, True)
+        assert call("resume", "my run")[2].endswith(hint)
+        Path("mended").touch()
+        assert call("resume", "my run")[0] == 0
+
+    def test_where_nothing_was_written_there_is_nothing_to_resume(
+        self, call: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def no_room(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        file = write(small())
+        monkeypatch.setattr(os, "fsync", no_room)
+        code, _, err = call("run", file)
+        assert code == 3
+        assert "nothing was started: make room, then run it again" in err
+        assert "fedsim resume" not in err
+        assert not list(Path("runs").iterdir())
 
 
 class TestFaults:

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fedsim.cli import privacy
 from fedsim.cli.privacy import privacy_app
+from fedsim.cli.session import Session
 from fedsim.errors import ConfigError
 from tests.util.processes import loaded_by
+from tests.util.strict import strict_json
 
 SUBSAMPLED = {
     "--agents": "200",
@@ -21,7 +24,7 @@ CALIBRATE = {"--agents": "200", "--sampling-rate": "0.25", "--rounds": "40", "--
 
 def invoke(command: str, options: dict[str, str], *flags: str) -> Any:
     arguments = [word for pair in options.items() for word in pair]
-    return CliRunner().invoke(privacy_app, [command, *arguments, *flags])
+    return CliRunner().invoke(privacy_app, [command, *arguments, *flags], obj=Session())
 
 
 def test_subsampled_json() -> None:
@@ -48,7 +51,7 @@ def test_subsampled_table_says_what_it_shows() -> None:
     result = invoke("subsampled", SUBSAMPLED)
     assert result.exit_code == 0
     text = " ".join(result.stdout.split())
-    for words in ("9.9085", "8.4061", "7.0538", "11.2837", "moments", "rdp", "pld", "0.002944",
+    for words in ("9.9085", "8.4061", "7.0538", "11.284", "moments", "rdp", "pld", "0.002944",
                   "1e-05", "zero-out", "Poisson"):  # fmt: skip
         assert words in text
 
@@ -74,6 +77,46 @@ def test_calibrate_rounds_in_words() -> None:
     assert text.startswith("--rounds 14 costs epsilon 3.88")
     assert "pld" in text
     assert "zero-out" in text
+
+
+def test_tiny_losses_keep_their_digits() -> None:
+    options = {"--agents": "9", "--sampling-rate": "1e-6", "--noise-multiplier": "50"}
+    text = invoke("subsampled", options | {"--rounds": "9", "--delta": "1e-9"}).stdout
+    record = strict_json(
+        invoke("subsampled", options | {"--rounds": "9", "--delta": "1e-9"}, "--json").stdout
+    )
+    assert 0 < record["pld"] < 1e-5
+    assert f"{record['pld']:.4e}".split("e")[0].rstrip("0") in text
+
+
+@pytest.mark.parametrize("multiplier", ["1e-7", "1e-300"])
+def test_an_infinite_loss_is_valid_json_and_says_so(multiplier: str) -> None:
+    options = SUBSAMPLED | {"--noise-multiplier": multiplier}
+    record = strict_json(invoke("subsampled", options, "--json").stdout)
+    assert record["pld"] is record["rdp"] is record["moments"] is None
+    assert "epsilon is infinite" in record["infinite"]
+    assert record["pld_source"] == "no noise"
+    text = " ".join(invoke("subsampled", options).stdout.split())
+    assert "epsilon is infinite" in text
+    assert "infinite" not in strict_json(invoke("subsampled", SUBSAMPLED, "--json").stdout)
+
+
+def test_a_long_calibration_tells_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(privacy, "_SECONDS_BETWEEN_LINES", 0.0)
+    result = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json")
+    assert result.stdout.count("\n") == 1
+    strict_json(result.stdout)
+    lines = result.stderr.splitlines()
+    assert 3 < len(lines) <= 40
+    assert lines[0].startswith("trial 1: --noise-multiplier ")
+    assert " costs " in lines[0]
+    monkeypatch.setattr(privacy, "_SECONDS_BETWEEN_LINES", 1e9)
+    quick = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json")
+    assert quick.stderr == ""
+    assert quick.stdout == result.stdout
+    monkeypatch.setattr(privacy, "_SECONDS_BETWEEN_LINES", 0.0)
+    quiet = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json", "--quiet")
+    assert quiet.stderr == ""
 
 
 @pytest.mark.parametrize(

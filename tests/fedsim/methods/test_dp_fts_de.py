@@ -11,7 +11,6 @@ from fedsim.errors import ConfigError
 from fedsim.methods.dp_fts_de import DPFTSDE
 from fedsim.methods.local_model import LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import own_probability_schedule
 from fedsim.privacy.accountants import default_delta, privacy_loss
 from fedsim.privacy.ledger import Ledger
 from fedsim.privacy.renyi import MomentsAccountant
@@ -59,30 +58,6 @@ def sources(run: Run) -> Mapping[int, set[str]]:
     for t, record in observations(journal(run)):
         found.setdefault(t, set()).add(record.source)
     return found
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1 - 1/t", [0.0, 0.5, 0.75]),
-        ("1-1/sqrt(t)", [0.0, 1 - 2**-0.5, 0.5]),
-        ("1 - 1/t^2", [0.0, 0.75, 0.9375]),
-        ("1 - 1/t**0.25", [0.0, 1 - 2**-0.25, 1 - 4**-0.25]),
-        (0.3, [0.3, 0.3, 0.3]),
-        ("1", [1.0, 1.0, 1.0]),
-    ],
-)
-def test_own_probability(text: str | float, expected: list[float]) -> None:
-    schedule = own_probability_schedule(text)
-    assert [schedule(t) for t in (1, 2, 4)] == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    "text", ["1/t", "1 - 2/t", "1 - 1/t^0", "1 - 1/t^.", "", 1.5, -0.1, float("nan"), "nan"]
-)
-def test_own_probability_refuses(text: str | float) -> None:
-    with pytest.raises(ConfigError, match="own_probability: expected"):
-        own_probability_schedule(text)
 
 
 def work(space: Space, subregions: int, kind: Any = "sample") -> FederatedWork:

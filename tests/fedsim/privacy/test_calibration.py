@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from fedsim.errors import ConfigError
-from fedsim.privacy.accountants import Accountant, default_delta
-from fedsim.privacy.calibration import calibrate, constant_loss, largest_rate, smallest_multiplier
+from fedsim.privacy.accountants import Accountant, default_delta, privacy_loss
+from fedsim.privacy.calibration import (
+    calibrate,
+    constant_loss,
+    largest_rate,
+    noise_for,
+    smallest_multiplier,
+)
+from fedsim.privacy.events import SubsampledGaussian, UnknownEvent
+from fedsim.privacy.ledger import Ledger
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
 
@@ -15,7 +23,6 @@ DELTA = default_delta(200)
 PLD, MOMENTS = PldAccountant(), MomentsAccountant()
 
 
-@pytest.mark.slow
 def test_noise_of_the_reference() -> None:
     found = calibrate(4, DELTA, PLD, sampling_rate=0.25, rounds=40)
     assert found.found == "noise_multiplier"
@@ -37,7 +44,7 @@ def test_rounds_of_the_reference() -> None:
     assert found.loss.epsilon <= 4 < constant_loss(0.25, 1, 15, DELTA, PLD).epsilon
 
 
-@pytest.mark.parametrize("accountant", [MOMENTS, pytest.param(PLD, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("accountant", [MOMENTS, PLD], ids=["moments", "pld"])
 def test_rate_is_the_largest_that_meets_the_target(accountant: Accountant) -> None:
     found = calibrate(4, DELTA, accountant, noise_multiplier=1, rounds=8)
     assert found.found == "sampling_rate"
@@ -75,15 +82,65 @@ def test_results_are_monotone_and_within_their_targets() -> None:
     assert [c.rounds for c in counts] == sorted(c.rounds for c in counts)
 
 
+@pytest.mark.parametrize(
+    ("accountant", "epsilon", "given"),
+    [
+        (PLD, 0.1, {"noise_multiplier": 1.0, "rounds": 40}),
+        (PLD, 1e-4, {"noise_multiplier": 1.0, "rounds": 40}),
+        (MOMENTS, 1.0, {"noise_multiplier": 1.0, "rounds": 10**6}),
+        (MOMENTS, 4.0, {"sampling_rate": 1e-3, "noise_multiplier": 1.0}),
+        (MOMENTS, 0.5, {"sampling_rate": 0.01, "rounds": 10**5}),
+        pytest.param(
+            *(PLD, 1.0, {"noise_multiplier": 1.0, "rounds": 10**6}), marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_few_trials_find_extreme_settings(
+    accountant: Accountant, epsilon: float, given: dict[str, Any]
+) -> None:
+    trials: list[tuple[str, float, float]] = []
+
+    def heard(found: str, value: float, spent: float) -> None:
+        trials.append((found, value, spent))
+
+    found = calibrate(epsilon, 1e-5, accountant, **given, on_trial=heard)
+    assert 0 < len(trials) <= 40
+    assert {name for name, _, _ in trials} == {found.found}
+    value = getattr(found, found.found)
+    assert (found.found, value, found.loss.epsilon) in trials
+    met = [v for _, v, spent in trials if spent <= epsilon]
+    assert value == (min(met) if found.found == "noise_multiplier" else max(met))
+
+
+@pytest.mark.parametrize("accounting", ["paper", "exact"])
+def test_noise_for_a_whole_run(accounting: Any) -> None:
+    plan = [SubsampledGaussian(0.2, 1.0, 1.6)] * 5 + [SubsampledGaussian(0.2, 1.0, 1.0)] * 9
+    factor = noise_for(plan, 2.0, 1e-4, PLD, accounting)
+    for change, meets in ((1.0, True), (1 - 1e-5, False)):
+        scaled = [
+            SubsampledGaussian(0.2, change * factor, change * factor * e.exact_noise_multiplier)
+            for e in plan
+        ]
+        loss = privacy_loss(Ledger.from_events(scaled), 1e-4, PLD, accounting)
+        assert (loss.epsilon <= 2.0) is meets
+
+
+def test_noise_for_what_has_none() -> None:
+    with pytest.raises(ConfigError, match=r"^epsilon: there is no release"):
+        noise_for([], 2.0, 1e-4, PLD)
+    with pytest.raises(ConfigError, match=r"^epsilon: expected subsampled-gaussian"):
+        noise_for([UnknownEvent("other", None, "{}")], 2.0, 1e-4, PLD)
+
+
 @pytest.mark.parametrize("threshold", [0.002, 0.7, 1.0, 1.3, 900.0])
 def test_search_for_a_multiplier(threshold: float) -> None:
-    found = smallest_multiplier(lambda z: z >= threshold)
+    found = smallest_multiplier(lambda z: threshold / z, 1.0)
     assert threshold <= found <= threshold * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("threshold", [1e-6, 0.3, 1.0])
 def test_search_for_a_rate(threshold: float) -> None:
-    found = largest_rate(lambda q: q <= threshold)
+    found = largest_rate(lambda q: q / threshold, 1.0)
     assert threshold * (1 - 1e-6) <= found <= threshold
 
 

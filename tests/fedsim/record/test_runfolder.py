@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from fedsim.record.runfolder import (
 )
 from fedsim.results.listing import list_runs
 from tests.util.small import body, small
+from tests.util.strict import strict_json
 
 
 class TestRunFolder:
@@ -54,6 +56,12 @@ class TestRunFolder:
         folder.update_manifest(status="running", started="now")
         folder.update_manifest(status="done")
         assert folder.manifest() == {"status": "done", "started": "now"}
+
+    def test_what_is_not_finite_is_null_in_the_manifest(self, tmp_path: Path) -> None:
+        folder = RunFolder(tmp_path)
+        folder.update_manifest(outcome={"mean": math.inf, "best": [math.nan, 1.5]})
+        found = strict_json((tmp_path / "manifest.json").read_text("utf-8"))
+        assert found == {"outcome": {"mean": None, "best": [None, 1.5]}}
 
     def test_a_damaged_manifest_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "manifest.json").write_text("{")

@@ -12,8 +12,9 @@ from fedsim.errors import RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import Run, load
+from fedsim.results.losses import epsilons
 from fedsim.results.seeds import SeedRun
-from fedsim.results.tables import epsilons, finish
+from fedsim.results.tables import finish
 from tests.util.small import journal_of
 
 METHOD: dict[str, Any] = {
