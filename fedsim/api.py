@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +46,12 @@ def run(
 
         fedsim.run({
             "scenario": {"name": "synthetic", "agents": 20},  # a name, "module:Class" or a class
-            "method": {"name": "fts", "subregions": 1},       # with settings; or only a name
+            "method": {"name": "dp-fts-de", "subregions": 2},  # or only "dp-fts-de"
             "rounds": 40,                 # queries per agent after the initial design
             "seeds": "0-4",               # or a number, or a list
             "backend": "auto",            # or "serial", "ray"
-            "variants": {"alone": {"method": "ts"}},          # overrides by label, compared
-            "grid": {"method.dp.noise_multiplier": [1, 2]},   # crossed; "zip" goes side by side
+            "variants": {"P = 1": {"method": "dp-fts"}},       # overrides by label, compared
+            "grid": {"method.dp.noise_multiplier": [1, 2]},    # crossed; "zip": side by side
             "privacy": {"budget": 4.0},
         })
 
@@ -80,7 +79,7 @@ def run(
         with imports_kept(), _followed(progress, listener) as follower:
             if not isinstance(config, Experiment):
                 config = prepare(config, overrides, data_dir, scenario=scenario, method=method)
-            return _absolute(runner.run(config, out=out, jobs=jobs, listener=follower))
+            return load(runner.run(config, out=out, jobs=jobs, listener=follower).folder)
     except FedsimError as error:
         raise _presented(error) from None
 
@@ -120,7 +119,7 @@ def resume(
             finished = runner.resume(
                 folder, given=given, overrides=overrides, jobs=jobs, listener=follower
             )
-            return _absolute(finished)
+            return load(finished.folder)
     except FedsimError as error:
         raise _presented(error) from None
 
@@ -230,10 +229,6 @@ def _followed(progress: bool | None, listener: Listener | None) -> Iterator[List
 def _is_watched() -> bool:
     """Return whether this process writes to a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
-
-
-def _absolute(finished: Run) -> Run:
-    return replace(finished, folder=finished.folder.absolute())
 
 
 def _presented(error: FedsimError) -> FedsimError:

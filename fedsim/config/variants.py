@@ -10,12 +10,10 @@ from typing import Any
 from fedsim.config.construct import find, resolve_section
 from fedsim.config.model import Config, named
 from fedsim.config.schema import validate
+from fedsim.config.sweeps import VARIABLE
 from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL, slugify
 from fedsim.usercode import UserCode
-
-VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
-"""The keys that a variant may override."""
 
 SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""
@@ -58,7 +56,7 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
     for key in changes:
         if key not in VARIABLE:
             raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
-    merged = config.model_dump(exclude={"variants", "noise_control"})
+    merged = config.model_dump(exclude={"variants", "grid", "zip", "noise_control"})
     changes = {key: named(value) if key in SECTIONS else value for key, value in changes.items()}
     for section in SECTIONS:
         base, change = merged[section], changes.get(section)
