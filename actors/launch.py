@@ -56,10 +56,10 @@ class _Slot:
     waiting: str = ""
 
     def start(self, job: Job, listener: Listener) -> None:
+        listener.started(job)
         self.job = job
         self.running = self.server.run.remote(job)
         self.asked = self.server.progress.remote()
-        listener.started(job)
 
     def tell(self, waiting: str, listener: Listener) -> None:
         """Tell a listener what keeps the job waiting, and when nothing does any longer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from fedsim.jobs import Job, run_job
 from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.logs import Log, LogFolder
+from fedsim.record.position import Start, find_start
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation, simulate
@@ -78,13 +79,13 @@ class SimulationServer:
         folder = RunFolder(simulation.folder)
         log = EvaluationLog(folder.evaluations, simulation.run)
         method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
-        with (
-            folder.locked(),
-            closing(log),
-            closing(self._transport(simulation, scenario, folder, log, logs)) as transport,
-        ):
+        with folder.locked(), closing(log), ExitStack() as stack:
+            start = find_start(folder, scenario.agents)
+            transport = self._transport(simulation, start, scenario, folder, log, logs)
+            stack.enter_context(closing(transport))
             simulate(
                 simulation,
+                start,
                 scenario,
                 method,
                 transport,
@@ -96,6 +97,7 @@ class SimulationServer:
     def _transport(
         self,
         simulation: Simulation,
+        start: Start,
         scenario: Scenario,
         folder: RunFolder,
         log: EvaluationLog,
@@ -108,7 +110,8 @@ class SimulationServer:
             evaluator = TaskEvaluator(
                 spec, scenario.space, agents, self._deadlines, log, logs, stopped
             )
-        return RayTransport(self._pool, spec, folder, scenario.agents, logs, stopped, evaluator)
+        count = scenario.agents
+        return RayTransport(self._pool, spec, folder, count, start, logs, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:
         self._progress = replace(self._progress, progress=progress)

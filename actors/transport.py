@@ -7,7 +7,7 @@ the call is sent again. Objectives' keys do not change, so the result is the sam
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +31,7 @@ from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, observations
 from fedsim.record.journal import read_journal
 from fedsim.record.logs import LogFolder, unfinished
+from fedsim.record.position import Start
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.calls import (
     Answer,
@@ -95,6 +96,7 @@ class RayTransport:
         spec: the run.
         folder: the run's folder: hosts are built from its journal.
         agents: the number of agents.
+        start: where the run stands.
         logs: where hosts keep what they print.
         stopped: checked while waiting; True makes :meth:`handle` raise ``Interrupted``.
         evaluator: evaluates the agents' proposals, if the hosts do not.
@@ -106,6 +108,7 @@ class RayTransport:
         spec: RunSpec,
         folder: RunFolder,
         agents: int,
+        start: Start,
         logs: LogFolder,
         stopped: Callable[[], bool],
         evaluator: Evaluator | None = None,
@@ -113,6 +116,8 @@ class RayTransport:
         self._pool = pool
         self._spec = spec
         self._folder = folder
+        # Kept for the first call, so that the journal is not read twice.
+        self._history, self._known = start.history(), start.position.entries
         self._logs = logs
         self._stopped = stopped
         self._evaluator = evaluator
@@ -217,12 +222,20 @@ class RayTransport:
         """Return each share's evaluations in the journal, by the share's first agent."""
         first = {agent: share.agents[0] for share in shares for agent in share.agents}
         found: dict[AgentId, list[Recorded]] = {share.agents[0]: [] for share in shares}
-        if shares and settled:
-            lines = itertools.islice(read_journal(self._folder.journal), settled)
-            for _, record in observations(lines):
+        if shares:
+            for record in self._recorded(settled):
                 if record.agent in first:
                     found[first[record.agent]].append(record)
         return {agent: tuple(records) for agent, records in found.items()}
+
+    def _recorded(self, settled: int) -> Iterable[Recorded]:
+        """Return the evaluations in the journal's first entries."""
+        history, self._history = self._history, []
+        if settled == self._known:
+            self._known = -1
+            return history
+        lines = itertools.islice(read_journal(self._folder.journal), settled)
+        return (record for _, record in observations(lines))
 
     def _received(self, ref: Any, part: Part) -> list[Any]:
         """Return a part's results.

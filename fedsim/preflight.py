@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedsim.config.construct import build_method, build_scenario
+from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import Experiment
-from fedsim.config.model import Config
+from fedsim.config.model import Config, private_delta_of
 from fedsim.config.spec import RunSpec, check_availability
-from fedsim.errors import ConfigError
-from fedsim.imports import offers, user_code
 from fedsim.measuring import FirstEvaluation, measure
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Method, PlansCosts, PrivacyEvent
+from fedsim.protocol import PrivacyEvent
 from fedsim.resources import Resources
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
@@ -71,10 +69,8 @@ def _checked(spec: RunSpec, variant: Config, measuring: bool) -> Checked:
     group = AgentGroup(spec, scenario, method, evaluator, activity)
     group.program(0)
     costs = planned_costs(method)
-    if costs and privacy.delta is None and scenario.agents < 2:
-        raise ConfigError(
-            "privacy.delta: the default N^-1.1 is 1 for one agent; set it to a number below 1"
-        )
+    if costs:
+        private_delta_of(variant, scenario.agents)
     if privacy.budget is not None:
         from fedsim.privacy.accountants import check_supported, make_accountant
 
@@ -83,14 +79,6 @@ def _checked(spec: RunSpec, variant: Config, measuring: bool) -> Checked:
     if measuring and (needs is None or variant.backend == "serial"):
         first = measure(spec, group, evaluator, activity, variant.deadlines.evaluation)
     return Checked(scenario.agents, needs, costs, first)
-
-
-def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
-    """Return the costs of a whole run's releases, as far as the method knows."""
-    if not offers(method, PlansCosts):
-        return ()
-    with user_code("the method failed to return its planned costs"):
-        return method.planned_costs()
 
 
 def most_agents(checks: Checks) -> int:

@@ -86,8 +86,8 @@ def _advance(worker: _Worker, waiting: deque[Job], listener: Listener) -> None:
                 worker.job = None
             elif not worker.ready:
                 worker.ready = True
-                worker.send(job)
                 listener.started(job)
+                worker.send(job)
         if worker.job is not None:
             worker.check()
             worker.tell(listener)
@@ -99,9 +99,9 @@ def _advance(worker: _Worker, waiting: deque[Job], listener: Listener) -> None:
     if worker.job is None:
         listener.finished(job)
         worker.job = waiting.popleft() if waiting else None
-        worker.send(worker.job)
         if worker.job is not None:
             listener.started(worker.job)
+        worker.send(worker.job)
 
 
 class _Worker:

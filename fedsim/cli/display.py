@@ -1,74 +1,130 @@
-"""How a running run is shown on a terminal: the plan and a live bar."""
+"""How a running run is shown on a terminal: the plan, and live bars that always fit on it."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
-from rich.table import Column
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
-from fedsim.config.model import delta_of
+from fedsim.cli.notes import Notes, duration
 from fedsim.jobs import Job, Listener
-from fedsim.record.progress import Progress as RunProgress
-from fedsim.results.digits import significant
-
-if TYPE_CHECKING:
-    from fedsim.privacy.accountants import Accountant
+from fedsim.record.progress import Progress
 
 LOG_SECONDS = 60.0
-"""How often a long job prints a line where no bar can be drawn, such as in a log file."""
+"""How often a long run prints a line where no bar can be drawn, such as in a log file."""
+
+BAR_WIDTH = 8
+MOST_NAME = 30
+"""How many columns a job's name may take, if there are several."""
+
+OTHER_LINES = 8
+"""Lines of the terminal that the live view leaves free: the plan and the folder stand there."""
+
+LAST_FINISHED = 3
+"""How many of the jobs that have finished are shown."""
+
+
+@dataclass
+class _Pace:
+    """How far something is, and how fast; what was done before a resume does not count.
+
+    Attributes:
+        total: how many steps there are.
+        first: the first step that counts, and when it was made.
+        last: the last step, and when it was made.
+    """
+
+    total: int
+    first: tuple[int, float]
+    last: tuple[int, float]
+
+    def time_left(self, now: float) -> str:
+        """Return the estimated time to the last step, or an empty string if it is unknown."""
+        (first, start), (last, end) = self.first, self.last
+        if last <= first:
+            return ""
+        pace = (end - start) / (last - first)
+        return duration(max(0.0, pace * (self.total - last) - (now - end)))
 
 
 @dataclass
 class _Track:
-    """How far a job is, and its pace; rounds before a resume do not count.
+    """What is known of a job.
 
     Attributes:
-        rounds: the number of rounds after the initial design.
-        first: the first round that was reported, and when.
-        last: the last round that was reported, and when.
+        job: the job.
+        resumed: whether an earlier process began it.
+        progress: what was last heard; None before its first round.
+        pace: of its rounds; None before its first round.
         quiet_since: when its last line was printed, or when waiting for its first round began.
+        waiting: what keeps it waiting, or an empty text.
+        end: ``done`` or ``failed``; empty while it runs.
     """
 
-    rounds: int
-    first: tuple[int, float]
-    last: tuple[int, float]
-    quiet_since: float
+    job: Job
+    resumed: bool
+    progress: Progress | None = None
+    pace: _Pace | None = None
+    quiet_since: float = 0.0
+    waiting: str = ""
+    end: str = ""
+
+
+@dataclass
+class _Overall:
+    """All jobs together, in rounds; the initial design counts as one.
+
+    Attributes:
+        jobs: how many jobs there are.
+        total: their rounds.
+        start: when they began.
+        done: the rounds that are done, by job.
+        before: those of them that were done before a resume, by job.
+        finished: how many jobs are done.
+    """
+
+    jobs: int
+    total: int
+    start: float
+    done: dict[Path, int] = field(default_factory=dict)
+    before: dict[Path, int] = field(default_factory=dict)
+    finished: int = 0
 
     def time_left(self, now: float) -> str:
-        """Return the estimated time to the last round, or an empty string if it is unknown."""
-        (first, start), (last, end) = self.first, self.last
-        if last == first:
-            return ""
-        pace = (end - start) / (last - first)
-        return duration(max(0.0, pace * (self.rounds - last) - (now - end)))
+        """Return the estimated time that is left, or an empty string if it is unknown."""
+        done, before = self.rounds, sum(self.before.values())
+        return _Pace(self.total, (before, self.start), (done, now)).time_left(now)
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that are done."""
+        return sum(self.done.values())
 
 
-class _TimeLeft(ProgressColumn):
-    """Shows the time left; it also counts down between two rounds."""
+class _Line(NamedTuple):
+    """What stands about a job, or all of them: its name, a bar, how far, what else, the time."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(Column(no_wrap=True))
-        self._clock = clock
-
-    def render(self, task: Task) -> Text:
-        """Return a job's time left."""
-        if task.finished:
-            return Text("done", style="progress.elapsed")
-        left = task.fields["track"].time_left(self._clock()) or "-:--:--"
-        return Text(left, style="progress.remaining")
+    name: Text
+    bar: RenderableType
+    steps: str
+    note: Text
+    left: Text
 
 
 class LiveDisplay(Listener):
     """A listener that shows a run on a terminal. Use it as a context manager.
+
+    One job has a bar with all that is known of it. Several have a bar for all of them, a line for
+    each that is running, and one for each of the last that have finished.
 
     Args:
         console: where to print.
@@ -78,23 +134,18 @@ class LiveDisplay(Listener):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False, table_column=Column()),
-            BarColumn(bar_width=8, table_column=Column(no_wrap=True)),
-            TextColumn("{task.completed}/{task.total}"),
-            TextColumn("{task.fields[note]}", markup=False, table_column=Column()),  # may wrap
-            _TimeLeft(clock),
-            console=console,
-            refresh_per_second=4,
-        )
-        self._accountants: dict[str, Accountant] = {}
+        self._draws = console.is_interactive or console.is_jupyter
+        self._notes = Notes()
         self._tracks: dict[Path, _Track] = {}
-        self._tasks: dict[Path, TaskID] = {}
+        self._finished: list[_Track] = []
+        self._overall = _Overall(1, 0, clock())
         self._quiet_since = clock()
+        self._live = Live(console=console, get_renderable=self.drawing, refresh_per_second=4)
 
     def __enter__(self) -> LiveDisplay:
         """Start showing."""
-        self._bars.start()
+        if self._draws:
+            self._live.start()
         return self
 
     def __exit__(
@@ -104,94 +155,140 @@ class LiveDisplay(Listener):
         trace: TracebackType | None,
     ) -> None:
         """Stop showing."""
-        self._bars.stop()
+        if self._draws:
+            self._live.stop()
 
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Print the plan."""
         self._console.print(f"plan    {plan}", markup=False, highlight=False)
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
+        rounds = sum(job.config.rounds + 1 for job in jobs)
+        self._overall = _Overall(len(jobs), rounds, self._clock())
         self._quiet_since = self._clock()
 
-    def progress(self, job: Job, progress: RunProgress) -> None:
+    def started(self, job: Job) -> None:
+        """Show that a job runs."""
+        self._track(job)
+
+    def progress(self, job: Job, progress: Progress) -> None:
         """Move a job's bar; if no bar can be drawn, print a line now and then."""
-        key, now = job.simulation.folder, self._clock()
-        track = self._tracks.get(key)
-        if progress.round < 0 or (track is not None and track.last[0] == progress.round):
+        track, now = self._track(job), self._clock()
+        if progress.round < 0 or (track.progress and track.progress.round == progress.round):
             return
-        name = f"{job.label}, seed {job.simulation.spec.seed}"
         reported = (progress.round, now)
-        if track is None:
-            track = _Track(progress.rounds, reported, reported, self._quiet_since)
-            self._tracks[key] = track
-            told: dict[str, Any] = {"note": "", "track": track}
-            self._tasks[key] = self._bars.add_task(name, total=progress.rounds, **told)
-        track.last = reported
-        note = progress_note(progress, self._epsilon(job, progress))
-        self._bars.update(self._tasks[key], completed=progress.round, note=note)
-        if not self._draws and now - track.quiet_since >= LOG_SECONDS:
-            track.quiet_since = now
-            left = track.time_left(now)
-            line = f"{name}: round {progress.round} of {progress.rounds}, {note}"
-            line += f", {left} left" if left else ""
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if track.pace is None:
+            track.pace = _Pace(progress.rounds, reported, reported)
+        track.pace.last, track.progress = reported, progress
+        key = job.simulation.folder
+        self._overall.done[key] = progress.round + 1
+        self._overall.before.setdefault(key, progress.round + 1 if track.resumed else 0)
+        self._log(track)
 
-    @property
-    def _draws(self) -> bool:
-        return self._console.is_terminal and not self._console.is_dumb_terminal
-
-    def _epsilon(self, job: Job, progress: RunProgress) -> str:
-        if not progress.spent.releases:
-            return ""
-        # Imported here: scipy's optimisers take long to load, and --help needs none.
-        from fedsim.privacy.accountants import make_accountant, privacy_loss, unsupported
-
-        privacy, spent = job.config.privacy, progress.spent
-        if privacy.accountant not in self._accountants:
-            self._accountants[privacy.accountant] = make_accountant(privacy.accountant)
-        accountant = self._accountants[privacy.accountant]
-        if unsupported(spent, accountant):
-            return "ε unknown"
-        delta = delta_of(job.config, progress.agents)
-        epsilon = privacy_loss(spent, delta, accountant, privacy.accounting).epsilon
-        return f"ε {significant(epsilon, 3)}" + (
-            f" of {privacy.budget:g}" if privacy.budget else ""
-        )
+    def waiting(self, job: Job, why: str) -> None:
+        """Show what keeps a job waiting."""
+        track = self._track(job)
+        track.waiting = why
+        if why:
+            self._log(track)
 
     def finished(self, job: Job) -> None:
-        """Fill a job's bar."""
+        """Show that a job is done."""
         key = job.simulation.folder
-        if key in self._tasks:
-            self._bars.update(self._tasks[key], completed=job.config.rounds)
-        self._quiet_since = self._clock()
+        track = self._tracks.pop(key, None) or _Track(job, resumed=True)
+        track.end, track.waiting = "done", ""
+        self._finished = [*self._finished[1 - LAST_FINISHED :], track]
+        self._overall.finished += 1
+        self._overall.done[key] = job.config.rounds + 1
+        self._overall.before.setdefault(key, 0)
+        if self._overall.jobs == 1:
+            self._quiet_since = self._clock()
 
+    def failed(self, job: Job) -> None:
+        """Show which job failed."""
+        self._track(job).end = "failed"
 
-def progress_note(progress: RunProgress, epsilon: str) -> str:
-    """Return a short summary of a run: its scores, ``epsilon``, agents, speed, failures."""
-    scores, values = progress.scores, ""
-    if scores.best_observed is not None:  # else nobody has observed anything
-        values = f"best observed {significant(scores.best_observed, 3)}, "
-        if scores.mean_simple_regret is not None:
-            values += f"mean simple regret {significant(scores.mean_simple_regret, 3)}"
-        else:
-            values += f"mean of agents {significant(scores.mean_best_observed, 3)}"
-    alive, speed = progress.present, progress.evaluations_per_second
-    some = f"{alive} of " if alive < progress.agents else ""
-    parts = (
-        values,
-        epsilon,
-        f"{some}{progress.agents} agents",
-        f"{progress.failed} failed" if progress.failed else "",
-        f"{rate(speed)} eval/s" if math.isfinite(speed) else "",
-    )
-    return ", ".join(filter(None, parts))
+    def drawing(self) -> RenderableType:
+        """Return what the terminal shows now."""
+        now, running = self._clock(), list(self._tracks.values())
+        if self._overall.jobs == 1:
+            tracks = [t for t in [*running, *self._finished] if t.progress or t.waiting]
+            return self._table([self._row(track, now, everything=True) for track in tracks])
+        rows = [self._row(track, now, everything=False) for track in running]
+        room = max(2, self._console.height - OTHER_LINES - LAST_FINISHED - 1)
+        if len(rows) > room:
+            hidden = f"and {len(rows) - room + 1} more"
+            rows = [*rows[: room - 1], _Line(Text(hidden, style="dim"), "", "", Text(), Text())]
+        rows += [self._row(track, now, everything=False) for track in self._finished]
+        return self._table([self._overall_row(now), *rows])
 
+    def _table(self, lines: Sequence[_Line]) -> Table:
+        """Lay lines out; where several are, each stays one, and only names and notes are cut."""
+        several = self._overall.jobs > 1
+        counts = max((len(line.steps) for line in lines), default=0)
+        lefts = max((len(line.left.plain) for line in lines), default=0)
+        table = Table.grid(padding=(0, 1))
+        table.add_column(max_width=MOST_NAME if several else None)
+        table.add_column(no_wrap=True, min_width=BAR_WIDTH)
+        table.add_column(no_wrap=True, min_width=counts)
+        table.add_column()
+        table.add_column(no_wrap=True, min_width=lefts)
+        for line in lines:
+            for text in (line.name, line.note):
+                text.no_wrap, text.overflow = several, "ellipsis" if several else "fold"
+            table.add_row(*line)
+        return table
 
-def duration(seconds: float) -> str:
-    """Return a duration as hours, minutes and seconds."""
-    minutes, second = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{second:02d}"
+    def _row(self, track: _Track, now: float, everything: bool) -> _Line:
+        rounds = track.job.config.rounds
+        done = rounds if track.end == "done" else track.progress.round if track.progress else 0
+        left = track.end or (track.pace and track.pace.time_left(now)) or "-:--:--"
+        note = Text(self._notes.note(track.job, track.progress, everything))
+        if track.waiting:
+            note = Text(track.waiting, style="yellow")
+        style = "progress.elapsed" if track.end else "progress.remaining"
+        return _Line(
+            Text(track.job.name),
+            ProgressBar(rounds, done, BAR_WIDTH),
+            f"{done}/{rounds}",
+            note,
+            Text(left, style="red" if track.end == "failed" else style),
+        )
 
+    def _overall_row(self, now: float) -> _Line:
+        overall = self._overall
+        return _Line(
+            Text(f"{overall.finished} of {overall.jobs} jobs done", style="bold"),
+            ProgressBar(overall.total, overall.rounds, BAR_WIDTH),
+            f"{100 * overall.rounds // max(overall.total, 1)} %",
+            Text(),
+            Text(overall.time_left(now) or "-:--:--", style="progress.remaining"),
+        )
 
-def rate(per_second: float) -> str:
-    """Return a number per second with two digits, or whole from 99.5 on."""
-    return f"{per_second:.0f}" if per_second >= 99.5 else f"{per_second:.2g}"
+    def _log(self, track: _Track) -> None:
+        """Print a line about a job, unless a bar is drawn or there was one a moment ago."""
+        if self._draws:
+            return
+        overall, now = self._overall, self._clock()
+        since = self._quiet_since if overall.jobs > 1 else track.quiet_since
+        if now - since < LOG_SECONDS:
+            return
+        self._quiet_since = track.quiet_since = now
+        parts = [f"{track.job.name}: "]
+        left = track.pace.time_left(now) if track.pace else ""
+        if overall.jobs > 1:
+            left = overall.time_left(now)
+            parts = [f"{overall.finished} of {overall.jobs} jobs done; {track.job.name}: "]
+        if track.waiting:
+            parts += [track.waiting]
+        elif track.progress:
+            told = self._notes.note(track.job, track.progress, everything=True)
+            parts += [f"round {track.progress.round} of {track.progress.rounds}, {told}"]
+        parts += [f", {left} left" if left else ""]
+        self._console.print("".join(parts), markup=False, highlight=False, soft_wrap=True)
+
+    def _track(self, job: Job) -> _Track:
+        key = job.simulation.folder
+        if key not in self._tracks:
+            resumed = job.folder.journal.exists()
+            self._tracks[key] = _Track(job, resumed, quiet_since=self._quiet_since)
+        return self._tracks[key]

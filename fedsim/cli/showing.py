@@ -68,7 +68,7 @@ def _shown(one: SeedRun) -> _Shown:
 
 def _sentence(one: SeedRun, status: Status) -> str:
     """Return the status of an unfinished run as a sentence."""
-    from fedsim.cli.display import duration, progress_note
+    from fedsim.cli.notes import duration, progress_note
     from fedsim.results.digits import significant
 
     progress, privacy, left = status.progress, status.privacy, status.seconds_left

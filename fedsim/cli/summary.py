@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedsim.cli.display import rate
+from fedsim.cli.notes import rate
 from fedsim.results.digits import significant
 from fedsim.results.scores import known, mean_and_error, shown_scores
 

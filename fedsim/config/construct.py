@@ -19,8 +19,8 @@ from fedsim.config.registry import METHODS, SCENARIOS, Entry
 from fedsim.config.schema import Settings, constructor_schema, short, validate
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, nearest
-from fedsim.imports import class_path, user_code
-from fedsim.protocol import Context, Method
+from fedsim.imports import class_path, offers, user_code
+from fedsim.protocol import Context, Method, PlansCosts, PrivacyEvent
 from fedsim.space import Space
 from fedsim.usercode import UserCode
 from fedsim.userimports import activate
@@ -48,6 +48,14 @@ def build_method(spec: RunSpec, scenario: Scenario) -> Method:
     target = find("method", spec.method_name, spec.code)
     method = _construct(target, "method", spec.method, context=context)
     return require_method(method, f"method.name: {spec.method_name}")
+
+
+def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
+    """Return the costs of a whole run's releases, as far as the method knows."""
+    if not offers(method, PlansCosts):
+        return ()
+    with user_code("the method failed to return its planned costs"):
+        return method.planned_costs()
 
 
 def require_scenario(thing: object, where: str) -> Scenario:

@@ -11,6 +11,7 @@ from fedsim.config.model import Config, RetryConfig, parse_config
 from fedsim.config.reading import apply_overrides, read_config
 from fedsim.config.ready import ready_names
 from fedsim.config.spec import RunSpec
+from fedsim.config.targets import calibrated
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
 from fedsim.files import current_folder, user_path
@@ -64,7 +65,7 @@ def prepare(
     scenario: object = None,
     method: object = None,
 ) -> Experiment:
-    """Read and check a configuration.
+    """Read and check a configuration, and calibrate the noise for its privacy targets.
 
     Args:
         source: a file, the name of a ready configuration, a mapping, or None for the default.
@@ -86,7 +87,7 @@ def prepare(
     config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)
-    return Experiment(config, expand_variants(config, code), code, data)
+    return calibrated(Experiment(config, expand_variants(config, code), code, data))
 
 
 def _folders(source: str | Path | Mapping[str, Any] | None) -> list[Path]:

@@ -211,3 +211,16 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
 def delta_of(config: Config, agents: int) -> float:
     """Return the δ at which a configuration reports ε."""
     return config.privacy.delta or math.pow(agents, -1.1)
+
+
+def private_delta_of(config: Config, agents: int) -> float:
+    """Return the δ of a configuration that is private.
+
+    Raises:
+        ConfigError: if it is the default of a single agent, which is 1.
+    """
+    if config.privacy.delta is None and agents < 2:
+        raise ConfigError(
+            "privacy.delta: the default N^-1.1 is 1 for one agent; set it to a number below 1"
+        )
+    return delta_of(config, agents)

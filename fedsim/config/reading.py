@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
 DEFAULT = "synthetic"
+
+NOISE, TARGET = ("noise_multiplier",), ("epsilon", "delta")
+"""Settings of ``method.dp`` that replace each other; see :mod:`fedsim.config.targets`."""
 
 
 def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -50,6 +53,7 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
         ConfigError: if an assignment has no ``=`` or its path goes through a value without keys.
     """
     result = deepcopy(raw)
+    given: dict[tuple[str, ...], dict[str, Any]] = {}  # by path: the mapping that holds it
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
@@ -69,4 +73,22 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
             if not isinstance(node, dict):
                 raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
         node[last] = value
+        given[*parents, last] = node
+    for path, node in given.items():
+        if path[-3:-1] == ("method", "dp"):
+            drop_replaced(node, [last for *parents, last in given if parents == [*path[:-1]]])
     return result
+
+
+def drop_replaced(dp: dict[str, Any], given: Collection[str]) -> None:
+    """Remove from ``method.dp`` what newer settings replace: the noise by a target, or the reverse.
+
+    Args:
+        dp: the merged settings; changed.
+        given: the names of the newer ones.
+    """
+    new_noise = dp["noise_multiplier"] is not None and "noise_multiplier" in given
+    new_target = dp.get("epsilon") is not None and bool({*TARGET} & {*given})
+    if new_noise != new_target:
+        for name in TARGET if new_noise else NOISE:
+            dp.pop(name, None)

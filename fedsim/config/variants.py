@@ -9,6 +9,7 @@ from typing import Any
 
 from fedsim.config.construct import find, resolve_section
 from fedsim.config.model import Config, named
+from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
 from fedsim.config.sweeps import VARIABLE
 from fedsim.errors import ConfigError, nearest
@@ -62,7 +63,12 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
         base, change = merged[section], changes.get(section)
         if isinstance(change, Mapping) and change.get("name", base["name"]) != base["name"]:
             merged[section] = _inherited(section, base, str(change["name"]), code)
-    single = validate(Config, _merge(merged, changes), "")
+    merged = _merge(merged, changes)
+    method = changes.get("method")
+    given = method.get("dp") if isinstance(method, Mapping) else None
+    if isinstance(given, Mapping):
+        drop_replaced(merged["method"]["dp"], given.keys())
+    single = validate(Config, merged, "")
     single.scenario = resolve_section("scenario", single.scenario, code)
     single.method = resolve_section("method", single.method, code)
     return single

@@ -36,6 +36,7 @@ Deviations from the paper:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -80,17 +81,40 @@ class PrivacySettings:
 
     Attributes:
         sampling_rate: q, the probability with which an agent enters a release.
-        noise_multiplier: z.
+        noise_multiplier: z; 1 if neither it nor ``epsilon`` is given.
         clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
         noise_only: replace the signal by zeros: a control that useful messages must beat.
+        epsilon: the privacy loss of a whole run that z is calibrated for when a configuration is
+            read (:mod:`fedsim.config.targets`), above 0; None: z is given.
+        delta: of ``epsilon``, in (0, 1).
+
+    Raises:
+        ConfigError: if epsilon or delta is outside its range, or delta has no epsilon.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     sampling_rate: float = 0.25
-    noise_multiplier: float = 1.0
+    noise_multiplier: float | None = None
     clipping_norm: float = 11.0
     noise_only: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        epsilon, delta = self.epsilon, self.delta
+        if epsilon is None:
+            if delta is not None:
+                raise ConfigError(
+                    "method.dp.delta: it belongs to method.dp.epsilon, which is missing"
+                )
+            if self.noise_multiplier is None:
+                object.__setattr__(self, "noise_multiplier", 1.0)
+            return
+        expected = "a finite number above 0"
+        require(0 < epsilon < math.inf, "method.dp.epsilon", expected, epsilon)
+        if delta is not None:
+            require(0 < delta < 1, "method.dp.delta", "a number above 0 and below 1", delta)
 
 
 class DPFTSDE:
@@ -166,6 +190,11 @@ class DPFTSDE:
         regions, dp = len(self._work.boxes), self._dp
         if dp is None:
             return WeightedAverage(agents, features, regions, self._weights)
+        if dp.noise_multiplier is None:
+            raise ConfigError(
+                "method.dp.noise_multiplier: missing; for method.dp.epsilon, reading a "
+                "configuration calibrates it"
+            )
         try:
             return SubsampledGaussianMechanism(
                 agents,

@@ -135,32 +135,38 @@ def noise_for(
     """Return the smallest factor on all events' noise with which they meet a target.
 
     Args:
-        events: at least one, all of a subsampled Gaussian mechanism.
+        events: all of a subsampled Gaussian mechanism.
         epsilon: the target, above 0.
         delta: in (0, 1).
         accountant: measures the loss.
         accounting: which multiplier is charged.
 
     Raises:
-        ConfigError: if there is no event, or one of another kind, or no factor is enough.
+        ConfigError: if an event is of another kind, or no factor is enough.
     """
-    counts = Ledger.from_events(events).counts
-    if not counts:
-        raise ConfigError("epsilon: there is no release to calibrate; expected at least one")
+    kept = tuple(events)
+    return smallest_multiplier(
+        lambda factor: privacy_loss(scaled(kept, factor), delta, accountant, accounting).epsilon,
+        epsilon,
+    )
 
-    def spent(factor: float) -> float:
-        scaled = []
-        for event, count in counts:
-            if not isinstance(event, SubsampledGaussian):
-                raise ConfigError(
-                    f"epsilon: expected subsampled-gaussian events to calibrate, got {event}"
-                )
-            plain, exact = event.noise_multiplier, event.exact_noise_multiplier
-            changed = SubsampledGaussian(event.sampling_rate, factor * plain, factor * exact)
-            scaled.append((changed, count))
-        return privacy_loss(Ledger(tuple(scaled)), delta, accountant, accounting).epsilon
 
-    return smallest_multiplier(spent, epsilon)
+def scaled(events: Iterable[PrivacyEvent], factor: float) -> Ledger:
+    """Return the ledger of events whose noise is multiplied by a factor.
+
+    Raises:
+        ConfigError: if an event is not of a subsampled Gaussian mechanism.
+    """
+    counts = []
+    for event, count in Ledger.from_events(events).counts:
+        if not isinstance(event, SubsampledGaussian):
+            raise ConfigError(
+                f"epsilon: expected subsampled-gaussian events to calibrate, got {event}"
+            )
+        plain, exact = event.noise_multiplier, event.exact_noise_multiplier
+        changed = SubsampledGaussian(event.sampling_rate, factor * plain, factor * exact)
+        counts.append((changed, count))
+    return Ledger(tuple(counts))
 
 
 def smallest_multiplier(epsilon_of: Callable[[float], float], target: float) -> float:

@@ -10,7 +10,14 @@ from typing import TypeVar
 from fedsim.errors import RunFolderError
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import AgentId
-from fedsim.record.entries import AskEntry, Entry, Recorded, ReleaseEntry, StepEntry
+from fedsim.record.entries import (
+    AskEntry,
+    Entry,
+    Recorded,
+    ReleaseEntry,
+    StepEntry,
+    observations,
+)
 from fedsim.record.journal import read_journal
 from fedsim.record.runfolder import Checkpoint, RunFolder
 
@@ -140,16 +147,34 @@ def position_after(entries: Iterable[Entry], agents: Iterable[AgentId]) -> Posit
     return position
 
 
-def find_position(
-    folder: RunFolder, checkpoint: Checkpoint | None, agents: int
-) -> tuple[Position, list[Entry]]:
-    """Return where a run stands, and the entries before its checkpoint.
+@dataclass(frozen=True)
+class Start:
+    """Where a run starts or resumes.
+
+    Attributes:
+        checkpoint: the last one, or None.
+        position: where the run stands.
+        settled: the entries before the checkpoint.
+    """
+
+    checkpoint: Checkpoint | None
+    position: Position
+    settled: list[Entry]
+
+    def history(self) -> list[Recorded]:
+        """Return the evaluations before the checkpoint: those that agents are rebuilt from."""
+        return [record for _, record in observations(self.settled)]
+
+
+def find_start(folder: RunFolder, agents: int) -> Start:
+    """Read a run's checkpoint and journal.
 
     An incomplete last line of the journal is ignored here, and removed when the run resumes.
 
     Raises:
-        RunFolderError: if the journal is damaged, or shorter than the checkpoint says.
+        RunFolderError: if one is damaged, or the journal is shorter than the checkpoint says.
     """
+    checkpoint = folder.load_checkpoint()
     entries = list(read_journal(folder.journal)) if folder.journal.exists() else []
     settled = checkpoint.entries if checkpoint else 0
     if len(entries) < settled:
@@ -160,4 +185,4 @@ def find_position(
         )
     position = position_after(entries[:settled], range(agents))
     position.replay.extend(entries[settled:])
-    return position, entries[:settled]
+    return Start(checkpoint, position, entries[:settled])

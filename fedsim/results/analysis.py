@@ -6,9 +6,8 @@ journals, and what is missing is said.
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, read_yaml
 from fedsim.record.runfolder import RunFolder, run_folder_of
-from fedsim.results.seeds import SeedRun
+from fedsim.results.seeds import SeedRun, is_run, is_seed, seed_folders, subfolders
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -25,8 +24,6 @@ if TYPE_CHECKING:  # takes long to import, and only tables need it
     from fedsim.results.best import BestPoint
 
 Part = TypeVar("Part", bound=Sized)
-
-_SEED = re.compile(r"seed-(\d{1,18})")
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Run:
     @property
     def whole(self) -> Path:
         """The whole run's folder, also if this is one variant or seed of it."""
-        if _is_run(self.folder) or not self.runs:
+        if is_run(self.folder) or not self.runs:
             return self.folder
         return run_folder_of(self.runs[0].folder.path)
 
@@ -183,13 +180,11 @@ def load(folder: str | Path) -> Run:
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise RunFolderError(f"{path}: not a run folder: there is no such folder")
-    if _SEED.fullmatch(path.resolve().name) and (path / "config.yaml").exists():
+    if is_seed(path.resolve()):
         return Run(path, (SeedRun(_label(path.resolve().parent), RunFolder(path.resolve())),))
-    found = [*_seeds(path)]
-    inside = [] if found else sorted(one for one in path.iterdir() if one.is_dir())
-    found += [seed for one in inside if not _is_run(one) for seed in _seeds(one)]
+    found = seed_folders(path)
     if not found:
-        raise RunFolderError(f"{path}: not a run folder{_hint(path, inside)}")
+        raise RunFolderError(f"{path}: not a run folder{_hint(path)}")
     labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
     _check_different(runs)
@@ -199,21 +194,9 @@ def load(folder: str | Path) -> Run:
     return Run(path, tuple(runs))
 
 
-def _seeds(folder: Path) -> Iterator[Path]:
-    """Yield the folders of seeds directly in a folder; copies such as ``seed-0.bak`` are not."""
-    for one in sorted(folder.glob("seed-*")):
-        if _SEED.fullmatch(one.name) and (one / "config.yaml").exists():
-            yield one
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / "origin.yaml").exists()
-
-
-def _hint(path: Path, inside: Sequence[Path]) -> str:
-    runs = [str(one) for one in inside if _is_run(one)]
-    if not runs and (path / "runs").is_dir():
-        runs = [str(one) for one in sorted((path / "runs").iterdir()) if _is_run(one)]
+def _hint(path: Path) -> str:
+    places = (path, path / "runs")
+    runs = [str(one) for place in places for one in subfolders(place) if is_run(one)]
     if runs:
         return f", but it holds some: give one of them, e.g. {runs[-1]}"
     return ": no seed-* folder with a config.yaml"
@@ -235,7 +218,7 @@ def _label(folder: Path) -> str:
     marker = folder / "variant.txt"
     if marker.exists():
         return marker.read_text("utf-8").strip()
-    config = next(_seeds(folder)) / "config.yaml"
+    config = next(one for one in subfolders(folder) if is_seed(one)) / "config.yaml"
     method = read_yaml(config).get("method")
     if not isinstance(method, dict) or "name" not in method:
         raise RunFolderError(f"{config}: damaged: method.name is missing")

@@ -11,6 +11,7 @@ from typing import Any
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.runfolder import RunFolder, is_locked
+from fedsim.results.seeds import seed_folders
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -92,8 +93,7 @@ def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
 def _summary(folder: Path) -> RunSummary:
     try:
         config = read_yaml(folder / "config.yaml")
-        places = ("seed-*/config.yaml", "*/seed-*/config.yaml")
-        seeds = [path.parent for place in places for path in folder.glob(place)]
+        seeds = seed_folders(folder)
         manifests = [RunFolder(seed).manifest() for seed in seeds]
         return RunSummary(
             folder=folder,

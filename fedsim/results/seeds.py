@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
@@ -14,6 +16,46 @@ from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
+
+
+_SEED = re.compile(r"seed-\d{1,18}")
+
+
+def is_seed(folder: Path) -> bool:
+    """Return whether a folder is that of a seed; copies such as ``seed-0.bak`` are not."""
+    return _SEED.fullmatch(folder.name) is not None and (folder / "config.yaml").exists()
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is that of a whole run."""
+    return (folder / "origin.yaml").exists()
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """Return the folders of the seeds of a run or a variant, by their paths.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    inside = subfolders(folder)
+    own = [one for one in inside if is_seed(one)]
+    return own or [
+        seed for one in inside if not is_run(one) for seed in subfolders(one) if is_seed(seed)
+    ]
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders directly in a folder, by name; none if it does not exist.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True)

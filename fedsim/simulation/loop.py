@@ -5,7 +5,6 @@ The serial backend and the Ray server both call :func:`simulate`; they differ in
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,11 +27,10 @@ from fedsim.protocol import (
     State,
     Stateful,
 )
-from fedsim.record.entries import Recorded, observations
-from fedsim.record.journal import open_journal, read_journal
+from fedsim.record.journal import open_journal
 from fedsim.record.lines import LineWriter
 from fedsim.record.logs import Log
-from fedsim.record.position import find_position
+from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
@@ -75,6 +73,7 @@ Notify = Callable[[Progress], None]
 
 def simulate(
     simulation: Simulation,
+    start: Start,
     scenario: Scenario,
     method: Method,
     transport: Transport,
@@ -87,8 +86,8 @@ def simulate(
     """Run a simulation until its last round, or resume it.
 
     Args:
-        simulation: what to run; its folder exists and its agents' histories are those of
-            :func:`recorded_history`.
+        simulation: what to run; its folder exists.
+        start: where it stands; the agents have been rebuilt from its history. It is used up.
         scenario: the run's scenario.
         method: the run's method; makes the server program.
         transport: carries calls to the agents.
@@ -107,8 +106,7 @@ def simulate(
         members = "an object with start, round, state and restore"
         expect(offers(program, ServerProgram), "server()", members, program)
         aggregators = aggregators_of(program)
-    checkpoint = folder.load_checkpoint()
-    position, history = find_position(folder, checkpoint, scenario.agents)
+    position = start.position
     with ExitStack() as files:
         timings = files.enter_context(closing(LineWriter(folder.timings)))
         transcript = None
@@ -118,7 +116,8 @@ def simulate(
         maximize = scenario.direction == "maximize"
         tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"))
         recorder = Recorder(timings, transcript, spec.rounds, tally)
-        recorder.note_history(history)
+        recorder.note_history(start.settled)
+        start.settled.clear()  # it may be large, and nobody needs it any more
         kept = folder if simulation.system_noise else None
         releases = Releases(
             position, journal, spec.seed, recorder, simulation.budget, kept, simulation.run
@@ -137,7 +136,7 @@ def simulate(
         )
         stopwatch = _Stopwatch(recorder, agents_are_here)
         _Loop(simulation, program, aggregators, fleet, recorder, stopwatch).run(
-            checkpoint, notify, stopped
+            start.checkpoint, notify, stopped
         )
 
 
@@ -271,12 +270,3 @@ def _numbers(info: RoundInfo | None) -> dict[str, float | None]:
     known = isinstance(given, Mapping) and all(isinstance(x, Real) for x in given.values())
     expect(known, "the server's round()", "named numbers, or None", given)
     return {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}
-
-
-def recorded_history(folder: RunFolder) -> list[Recorded]:
-    """Return the evaluations up to the last checkpoint: the agents' histories on a resume."""
-    checkpoint = folder.load_checkpoint()
-    if checkpoint is None:
-        return []
-    settled = itertools.islice(read_journal(folder.journal), checkpoint.entries)
-    return [record for _, record in observations(settled)]

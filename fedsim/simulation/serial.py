@@ -21,12 +21,13 @@ from fedsim.imports import user_stack
 from fedsim.record.capture import captured, copied
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.logs import Log
+from fedsim.record.position import find_start
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
-from fedsim.simulation.loop import Notify, Simulation, recorded_history, simulate
+from fedsim.simulation.loop import Notify, Simulation, simulate
 from fedsim.workload import Scenario
 
 OWN_LOG = "process.log"
@@ -82,12 +83,14 @@ class _Worker(threading.Thread):
             method = build_method(spec, self.scenario)
             group = AgentGroup(spec, self.scenario, method, evaluator, activity, stopped)
             group.program(0)
-            history = recorded_history(folder)
+            start = find_start(folder, self.scenario.agents)
+            history = start.history()
             group.rebuild(sorted({record.agent for record in history}), history)
             # One thread also for libraries that the first agent's objective has loaded.
             with threadpool_limits(limits=1):
                 simulate(
                     self.simulation,
+                    start,
                     self.scenario,
                     build_method(spec, self.scenario),  # shares nothing with the agents'
                     group,

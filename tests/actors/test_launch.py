@@ -98,7 +98,7 @@ class TestReports:
         heard, slot = Heard(), self.slot(Progressed(Path("seed-1"), Progress()))
         _report(slot, heard)
         assert heard.waits == []
-        slot.heard = time.monotonic() - 30.5
+        slot.heard = time.monotonic() - 30.1
         _report(slot, heard)
         assert heard.waits == ["its server actor has been silent for 30 s"]
         slot.heard = time.monotonic() - 100.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,14 @@ from fedsim.errors import ObjectiveError
 from fedsim.measuring import FirstEvaluation
 from fedsim.preflight import check
 from fedsim.resources import Resources
+from tests.util.called import calls, let_go
 from tests.util.small import UserModule, small
 
 COUNTED = """
-    import threading, time
+    import time
     from fedsim.resources import Resources
     from fedsim.space import Parameter, Space
-
-    calls = []
-    let_go = threading.Event()
+    from tests.util.called import calls, let_go
 
     class Mine:
         space, direction, agents = Space((Parameter("x", 0, 1),)), "maximize", 2
@@ -49,17 +47,12 @@ COUNTED = """
 @pytest.fixture(autouse=True)
 def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedsim.placement.usable_cpus", lambda: 2)
+    calls.clear()
+    let_go.clear()
 
 
 def counted(user_module: UserModule, body: str = "pass", **changes: Any) -> dict[str, Any]:
     return small(scenario={"name": f"{user_module(COUNTED.format(body=body))}:Mine"}, **changes)
-
-
-def calls() -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = next(
-        m for n, m in sys.modules.items() if n.startswith("users_")
-    ).calls
-    return found
 
 
 def first(raw: dict[str, Any]) -> FirstEvaluation | None:
@@ -71,10 +64,10 @@ def test_the_first_evaluation_counts_for_the_run(here: Path, user_module: UserMo
     """The objective is called again only to see what it costs once everything is loaded."""
     raw = counted(user_module, seeds=[3, 4])
     fedsim.run(raw, out="measured")
-    measured = calls().copy()
-    calls().clear()
+    measured = calls.copy()
+    calls.clear()
     fedsim.run(raw, out="reference", jobs=1)
-    assert measured == [(3, 0), *calls()]
+    assert measured == [(3, 0), *calls]
     for seed in (3, 4):
         journals = [Path(f) / f"seed-{seed}/journal.jsonl" for f in ("measured", "reference")]
         assert journals[0].read_bytes() == journals[1].read_bytes()
@@ -83,12 +76,12 @@ def test_the_first_evaluation_counts_for_the_run(here: Path, user_module: UserMo
 def test_a_long_one_is_not_repeated(here: Path, user_module: UserModule) -> None:
     raw = counted(user_module, "time.sleep(1.01 if len(calls) == 1 else 0)", seeds=[3, 4])
     fedsim.run(raw, jobs=1, out="one")
-    calls().clear()
+    calls.clear()
     found = first(raw)
     assert found is not None
     assert found.seconds >= 1.01
     assert (found.design, found.spec.seed) == (2, 3)
-    assert calls() == [(3, 0)]
+    assert calls == [(3, 0)]
 
 
 def test_what_is_loaded_at_first_does_not_count(here: Path, user_module: UserModule) -> None:
@@ -112,7 +105,7 @@ def test_one_that_hangs_is_named(here: Path, user_module: UserModule) -> None:
     with pytest.raises(ObjectiveError, match=r"did not return within 0\.1 s \(agent 0, round 0"):
         first(raw)
     assert time.monotonic() - start < 300
-    next(m for n, m in sys.modules.items() if n.startswith("users_")).let_go.set()
+    let_go.set()
 
 
 @pytest.mark.parametrize(

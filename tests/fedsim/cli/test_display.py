@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedsim.cli.display import LiveDisplay, duration, progress_note
+from fedsim.cli.display import LiveDisplay
+from fedsim.cli.notes import duration
 from fedsim.config.model import Config, PrivacyConfig
 from fedsim.config.spec import RunSpec
 from fedsim.jobs import Job
@@ -54,57 +55,35 @@ def job(seed: int = 0, **privacy: Any) -> Job:
 class Screen:
     """A display of a job whose progress the test reports."""
 
-    def __init__(self, *, terminal: bool, width: int = 100) -> None:
+    def __init__(self, *, terminal: bool, width: int = 100, height: int = 24) -> None:
         self.file, self.clock = StringIO(), Clock()
-        console = Console(width=width, file=self.file, force_terminal=terminal, color_system=None)
+        console = Console(
+            width=width,
+            height=height,
+            file=self.file,
+            force_terminal=terminal,
+            force_interactive=terminal,
+            color_system=None,
+        )
         self.display = LiveDisplay(console, self.clock)
 
     def drawn(self) -> list[str]:
         """Return the bars as they are now."""
-        bars = self.display._bars.get_renderable()
         console = Console(width=self.display._console.width, file=StringIO())
         with console.capture() as capture:
-            console.print(bars)
+            console.print(self.display.drawing())
         return [line.rstrip() for line in capture.get().splitlines()]
 
     def printed(self) -> list[str]:
         """Return the lines printed so far."""
         return self.file.getvalue().splitlines()
 
+    def plan(self, jobs: int) -> None:
+        self.display.planned(Path("run"), [job(seed) for seed in range(jobs)], "many")
+
     def report(self, after: float, round: int, seed: int = 0, **changes: Any) -> None:
         self.clock.now += after
         self.display.progress(job(seed), replace(SOME, round=round, **changes))
-
-
-class TestNote:
-    def test_all_is_well(self) -> None:
-        expected = "best observed 0.923, mean of agents 0.871, ε 7.05, 29 agents, 3.1 eval/s"
-        assert progress_note(SOME, "ε 7.05") == expected
-
-    def test_absent_agents_and_failures(self) -> None:
-        progress = replace(SOME, present=27, failed=3)
-        assert "27 of 29 agents, 3 failed, 3.1 eval/s" in progress_note(progress, "")
-
-    @pytest.mark.parametrize(
-        ("speed", "shown"),
-        [(12345.6, "12346"), (312.4, "312"), (31.4, "31"), (0.0123, "0.012"), (99.9, "100")],
-    )
-    def test_speeds_have_sensible_digits(self, speed: float, shown: str) -> None:
-        assert progress_note(replace(SOME, evaluations_per_second=speed), "").endswith(
-            f"29 agents, {shown} eval/s"
-        )
-
-    def test_what_is_not_known_is_not_told(self) -> None:
-        nothing = Progress(0, 60, agents=29, present=0)
-        assert progress_note(nothing, "") == "0 of 29 agents"
-
-    def test_durations(self) -> None:
-        assert [duration(x) for x in (0.4, 59.6, 3599, 360_000)] == [
-            "0:00:00",
-            "0:01:00",
-            "0:59:59",
-            "100:00:00",
-        ]
 
 
 class TestBar:
@@ -171,6 +150,99 @@ class TestBar:
         screen.report(0, 0)
         screen.report(1000, 1)
         assert screen.printed() == []
+
+    def test_what_keeps_it_waiting_stands_in_its_place(self) -> None:
+        screen = Screen(terminal=True)
+        screen.display.waiting(job(), "2 of 3 host actors have not started yet")
+        (line,) = screen.drawn()
+        assert "0/60 2 of 3 host actors have not started yet" in line
+        screen.display.waiting(job(), "")
+        assert screen.drawn() == []
+        screen.report(0, 1)
+        screen.display.waiting(job(), "a host is silent")
+        assert "1/60 a host is silent" in screen.drawn()[0]
+        screen.display.waiting(job(), "")
+        assert "1/60 best observed" in screen.drawn()[0]
+
+
+class TestManyJobs:
+    """Ninety jobs, four at a time, on a terminal of 24 lines and 80 columns."""
+
+    @pytest.fixture
+    def screen(self) -> Screen:
+        screen = Screen(terminal=True, width=80)
+        screen.plan(90)
+        return screen
+
+    def test_one_bar_for_all_of_them(self, screen: Screen) -> None:
+        assert screen.drawn() == ["0 of 90 jobs done          0 %  -:--:--"]
+        for seed in range(4):
+            screen.display.started(job(seed))
+        screen.report(100, 60, seed=0)
+        screen.display.finished(job(0))
+        overall, *running, last = screen.drawn()
+        # 61 of 90 x 61 rounds took 100 s.
+        assert overall.split() == ["1", "of", "90", "jobs", "done", "1", "%", "2:28:20"]
+        assert [line.partition(" 0/60 ")[0].rstrip() for line in running] == [
+            f"dp-fts-de, seed {seed}" for seed in (1, 2, 3)
+        ]
+        assert last.startswith("dp-fts-de, seed 0 ")
+        assert "60/60 best observed 0.923, ε " in last
+        assert last.endswith(" done")
+
+    def test_rounds_before_a_resume_do_not_count(
+        self, screen: Screen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("seed-0").mkdir()
+        Path("seed-0/journal.jsonl").touch()
+        screen.report(0, 54, seed=0)
+        assert screen.drawn()[0].endswith(" -:--:--")
+        screen.report(10, 55, seed=0)
+        assert screen.drawn()[0].endswith(f" {duration(10 * (90 * 61 - 56))}")
+
+    def test_only_the_last_finished_are_shown(self, screen: Screen) -> None:
+        for seed in range(10):
+            screen.report(1, 60, seed, spent=Ledger())
+            screen.display.finished(job(seed))
+        overall, *finished = screen.drawn()
+        assert overall.startswith("10 of 90 jobs done ")
+        assert [line.split("━")[0].split()[-1] for line in finished] == ["7", "8", "9"]
+
+    @pytest.mark.parametrize("label", ["a", "a label that is much longer than any terminal" * 3])
+    def test_nothing_scrolls_away(self, screen: Screen, label: str) -> None:
+        """Each job has one line, and there are never more than fit below the plan."""
+        for seed in range(80):
+            one = replace(job(seed), label=label)
+            screen.display.started(one)
+            screen.display.progress(one, replace(SOME, round=3, failed=12, spent=Ledger()))
+            if seed < 10:
+                screen.display.finished(one)
+            lines = screen.drawn()
+            assert len(lines) <= 24 - 8
+            assert all(len(line) <= 80 for line in lines)
+            assert "/60" in lines[1]
+            assert "best observed 0.923" in lines[1]
+            assert lines[1].endswith(("done", " -:--:--"))
+        assert lines[-4] == "and 59 more"
+
+    def test_a_failed_job_is_marked(self, screen: Screen) -> None:
+        screen.report(1, 5, seed=3)
+        screen.display.failed(job(3))
+        assert screen.drawn()[1].endswith(" failed")
+
+    def test_a_log_gets_a_line_a_minute_for_all_of_them(self) -> None:
+        screen = Screen(terminal=False)
+        screen.plan(90)
+        before = len(screen.printed())
+        for seed in range(30):
+            screen.report(5, 0, seed, spent=Ledger())
+            screen.report(5, 60, seed, spent=Ledger())
+            screen.display.finished(job(seed))
+        lines = screen.printed()[before:]
+        assert len(lines) == 5
+        assert lines[0].startswith("5 of 90 jobs done; dp-fts-de, seed 5: round 60 of 60, best ob")
+        assert lines[0].endswith(", 0:14:00 left")  # 84 of 90 jobs at 10 s each
 
 
 class TestLog:

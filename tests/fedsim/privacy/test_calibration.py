@@ -126,7 +126,7 @@ def test_noise_for_a_whole_run(accounting: Any) -> None:
 
 
 def test_noise_for_what_has_none() -> None:
-    with pytest.raises(ConfigError, match=r"^epsilon: there is no release"):
+    with pytest.raises(ConfigError, match="asks for no privacy"):
         noise_for([], 2.0, 1e-4, PLD)
     with pytest.raises(ConfigError, match=r"^epsilon: expected subsampled-gaussian"):
         noise_for([UnknownEvent("other", None, "{}")], 2.0, 1e-4, PLD)

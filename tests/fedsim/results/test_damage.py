@@ -18,6 +18,7 @@ from fedsim.errors import Interrupted, RunFolderError
 from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
+from fedsim.results.listing import list_runs
 from fedsim.results.outcome import is_outcome
 from tests.util.small import small
 
@@ -224,6 +225,8 @@ def test_copies_of_seeds_are_not_seeds(done: Run) -> None:
     shutil.copytree(seed, seed.parent / "seed-0.bak")
     shutil.copytree(seed, seed.parent / "seed-0 copy")
     assert len(load(done.folder).runs) == 4
+    (listed,) = list_runs("runs")
+    assert (listed.jobs, listed.done) == (4, 4)
     shutil.copytree(seed.parent, seed.parent.parent / "a.bak")
     with pytest.raises(RunFolderError, match=r"is a, seed 0, as is .*move the copy out"):
         load(done.folder)

@@ -15,8 +15,8 @@ from fedsim.config.construct import build_scenario
 from fedsim.config.model import parse_config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, RunFolderError, UserCodeError
-from fedsim.record.entries import ReleaseEntry, observations
-from fedsim.record.journal import read_journal
+from fedsim.record.entries import Entry, ReleaseEntry, observations
+from fedsim.record.journal import JournalReader, read_journal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.simulation.loop import Simulation
@@ -264,3 +264,23 @@ def test_checkpoints_are_plain_numbers(tmp_path: Path) -> None:
             "aggregators": "U",
             "aggregator/sum/y": "i",
         }
+
+
+def test_a_resume_reads_the_journal_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = make(tmp_path / "seed-0", small())
+
+    def stop(progress: Progress) -> None:
+        if progress.round == 1:
+            raise Interrupted("enough")
+
+    with pytest.raises(Interrupted):
+        run(simulation, stop)
+    read, reading = JournalReader.read, list[int]()
+
+    def counted(self: JournalReader) -> Iterator[Entry]:
+        reading.append(1)
+        return read(self)
+
+    monkeypatch.setattr(JournalReader, "read", counted)
+    run(simulation)
+    assert len(reading) == 1
