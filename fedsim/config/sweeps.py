@@ -68,13 +68,16 @@ def swept(
         raise ConfigError(f"grid: expected at most {MOST_VARIANTS:,} variants, got {count:,}")
     names = short_names([*grid, *side_by_side])
     found: dict[str, Changes] = {}
-    for (label, changes), *places in itertools.product((variants or {"": {}}).items(), *axes):
-        settings = list(itertools.chain.from_iterable(places))
-        told = [f"{names[key]}={_text(value)}" for key, value in settings]
-        name = ", ".join(filter(None, [label, *told]))
-        if name in found:
-            raise ConfigError(f"grid: two variants would be called {name}; a value appears twice")
-        found[name] = _changed(changes, settings)
+    for label, changes in (variants or {"": {}}).items():
+        for places in itertools.product(*axes):
+            settings = list(itertools.chain.from_iterable(places))
+            told = [f"{names[key]}={_text(value)}" for key, value in settings]
+            name = ", ".join(filter(None, [label, *told]))
+            if name in found:
+                raise ConfigError(
+                    f"grid: two variants would be called {name}; a value appears twice"
+                )
+            found[name] = _changed(changes, settings)
     return found
 
 

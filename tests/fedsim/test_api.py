@@ -31,7 +31,7 @@ class TestNames:
 
     def test_an_unknown_one_is_an_attribute_error(self) -> None:
         with pytest.raises(AttributeError, match="has no attribute 'rnu'"):
-            fedsim.rnu  # type: ignore[attr-defined]  # noqa: B018
+            fedsim.rnu  # noqa: B018
 
     def test_help_says_what_a_mapping_may_hold(self, here: Path) -> None:
         text = inspect.getdoc(fedsim.run) or ""
