@@ -28,7 +28,8 @@ from fedsim.errors import ObjectiveError, RunError, UserCodeError
 from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
-from fedsim.record.logs import LogFolder, running
+from fedsim.record.logfolder import LogFolder
+from fedsim.record.logs import running
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where

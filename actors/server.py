@@ -20,7 +20,8 @@ from fedsim.config.model import DeadlinesConfig
 from fedsim.jobs import Job, run_job
 from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.logs import Log, LogFolder
+from fedsim.record.logfolder import LogFolder
+from fedsim.record.logs import Log
 from fedsim.record.position import Start, find_start
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder

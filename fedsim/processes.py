@@ -20,8 +20,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
+from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
 from fedsim.jobs import Job, Listener
+from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
 from fedsim.simulation import serial
 from fedsim.worker import Failed, Finished, Message, Order
@@ -224,7 +225,10 @@ class _Worker:
             how = "was killed (SIGKILL): by somebody, or by the system for lack of memory"
         else:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        return RunError(f"{self._name} {how}")
+        error = UserCodeError(f"{self._name} {how}")
+        if self.job is not None:
+            error.add_output(unfinished(self.job.folder.logs / serial.OWN_LOG))
+        return error
 
     def _last_output(self) -> str:
         size = self._output.seek(0, os.SEEK_END)

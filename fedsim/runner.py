@@ -77,7 +77,8 @@ def _run(
     checks, placement = place(experiment, experiment.jobs, jobs)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
-    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
+    told = {**origin.record(), "variants": list(experiment.variants)}
+    begin(folder, experiment.config.model_dump(mode="json"), told, code)
     with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener)

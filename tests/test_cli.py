@@ -351,6 +351,19 @@ class TestProcess:
             "fedsim.signals",
         }
 
+    @pytest.mark.parametrize(
+        ("method", "heavy"),
+        [
+            ("ts", {"dp_accounting", "scipy.stats", "scipy.signal"}),
+            ("dp-fts-de", set()),  # ε needs these
+        ],
+    )
+    def test_a_dry_run_loads_what_it_needs(self, here: Path, method: str, heavy: set[str]) -> None:
+        code = "import sys; from fedsim.cli.main import run_command; run_command(sys.argv[1:])"
+        loaded = loaded_by(code, "run", write(small(method)), "--dry-run")
+        heavy = heavy | {"pandas", "pyarrow", "matplotlib", "ray", "sklearn", "fedsim.cli.closing"}
+        assert not heavy & loaded
+
 
 Effect = Callable[[api.Run], object]
 

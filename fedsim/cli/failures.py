@@ -14,6 +14,7 @@ import typer
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.session import Session
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.imports import shortened
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -23,8 +24,7 @@ INTERNAL = 1
 USAGE = 2
 
 MOST_CHARACTERS = 4_000
-"""Of a message: a user's error may hold megabytes."""
-MOST_TRACEBACK_CHARACTERS = 20_000
+"""Of a message."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
             shortened(str(error), MOST_CHARACTERS),
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if error.folder is None else str(error.folder),
-            shortened(told, MOST_TRACEBACK_CHARACTERS),
+            told,
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         return Failure("UsageError", "the current folder was removed; change to another", USAGE)
@@ -99,14 +99,6 @@ def _how_to_go_on(failure: Failure) -> str:
     if failure.folder is None or known:
         return ""
     return f"what was recorded is kept; continue with: fedsim resume {shlex.quote(failure.folder)}"
-
-
-def shortened(text: str, most: int) -> str:
-    """Return a text with at most ``most`` characters: its start, and a part of its end."""
-    if len(text) <= most:
-        return text
-    end = most // 4
-    return f"{text[: most - end]}\n[... {len(text) - most:,} characters ...]\n{text[-end:]}"
 
 
 def _internal(error: BaseException) -> str:

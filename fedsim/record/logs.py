@@ -10,28 +10,29 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedsim.errors import Interrupted, UserCodeError, cannot_write
-from fedsim.files import write_atomically, writing
+from fedsim.files import writing
 from fedsim.protocol import AgentId
-from fedsim.record.runfolder import RunFolder
 
 LARGEST = 4_000_000
 """How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""
 
 LAST_LINES = 30
-LAST_BYTES = 4_000
-"""How much of its last output an error shows."""
+"""How many lines of its last output an error shows."""
 
-_TOKEN = "state/token"
+LAST_BYTES = 20_000
+"""Where they are looked for: a crash prints its stack, with the innermost call first."""
+
+_FATAL = "Fatal Python error: "
+
 _RUNNING = "running"
 
 _WHOSE = "--- above: "
@@ -184,70 +185,6 @@ class Log:
         return os.fstat(self.descriptor).st_size
 
 
-@dataclass(frozen=True)
-class LogFolder:
-    """The logs of one seed, for processes that may run on other machines.
-
-    Attributes:
-        path: the seed's folder.
-        token: what a file in it holds, if a machine sees the same folder.
-    """
-
-    path: Path
-    token: str
-
-    @classmethod
-    def of(cls, folder: RunFolder) -> LogFolder:
-        """Return a seed's logs; the folder's file gets a new token."""
-        token = secrets.token_hex(8)
-        write_atomically(folder.path / _TOKEN, token.encode())
-        return cls(folder.path, token)
-
-    @property
-    def seen(self) -> bool:
-        """Whether this process sees the folder."""
-        try:
-            return (self.path / _TOKEN).read_text("utf-8") == self.token
-        except OSError:
-            return False
-
-    def path_of(self, name: str) -> Path:
-        """Return the path of a process's log."""
-        return RunFolder(self.path).logs / f"{name}.log"
-
-    def open(self, name: str, largest: int = LARGEST) -> Log:
-        """Return the log of the process ``name``; without a file, if the folder is elsewhere."""
-        return Log(self.path_of(name) if self.seen else None, name, largest)
-
-    def recover(self, name: str, whose: str, into: str) -> str:
-        """Move what a process had printed when it died to another log; return its last lines."""
-        path = self.path_of(name)
-        if not path.exists():
-            return ""
-        lines = unfinished(path)
-        with closing(Log(self.path_of(into), into)) as log:
-            log.turn(f"{whose}, which ended then")
-            log.write(path.read_text("utf-8", errors="replace"))
-        path.unlink()
-        return lines
-
-    def keep(self, name: str, printed: bytes) -> None:
-        """Add what :meth:`Log.drain` returned on another machine; for who owns the folder."""
-        if printed:
-            with closing(Log(self.path_of(name), name)) as log:
-                log.add(printed)
-
-    def remove_empty(self) -> None:
-        """Remove the logs of processes that printed nothing and have ended."""
-        folder = RunFolder(self.path).logs
-        with suppress(OSError):
-            for path in sorted(folder.rglob("*"), reverse=True):
-                if path.is_dir() or path.stat().st_size == 0:
-                    with suppress(OSError):  # a folder that is not empty
-                        path.rmdir() if path.is_dir() else path.unlink()
-            folder.rmdir()
-
-
 def _opened(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -326,4 +263,8 @@ def _unfinished(end: bytes) -> str:
 
 
 def _last(text: str) -> str:
-    return "".join(text.splitlines(keepends=True)[-LAST_LINES:])
+    """Return the last lines; of a crash, those around its beginning."""
+    lines = text.splitlines(keepends=True)
+    crash = next((i for i, line in enumerate(lines) if line.startswith(_FATAL)), None)
+    end = len(lines) if crash is None else min(len(lines), crash + LAST_LINES // 2)
+    return "".join(lines[max(0, end - LAST_LINES) : end])

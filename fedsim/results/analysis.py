@@ -188,10 +188,20 @@ def load(folder: str | Path) -> Run:
     labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
     _check_different(runs)
-    whole = path / "config.yaml"
-    order = list(read_yaml(whole).get("variants") or {}) if whole.exists() else []
+    order = _order(path)
     runs.sort(key=lambda run: (_rank(run.variant, order), run.variant, run.seed))
     return Run(path, tuple(runs))
+
+
+def _order(folder: Path) -> list[str]:
+    """Return the labels of a run's variants in their order, as far as it is known."""
+    if not is_run(folder):
+        return []
+    order = read_yaml(folder / "origin.yaml").get("variants")
+    if isinstance(order, list):
+        return [str(label) for label in order]
+    variants = read_yaml(folder / "config.yaml").get("variants")  # as earlier versions had it
+    return list(variants) if isinstance(variants, dict) else []
 
 
 def _hint(path: Path) -> str:

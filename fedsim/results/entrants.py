@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,10 +139,21 @@ def _entrant(
 def _scenario(seed: SeedRun, run: Run, *, alone: bool) -> str | None:
     """Return a text that is equal for equal scenarios; None if it cannot be known."""
     try:
-        scenario: Any = seed.folder.config()["scenario"]
+        config = seed.folder.config()
+        scenario: Any = config["scenario"]
         told = [scenario]
-        if not alone and ":" in str(scenario["name"]):  # whose class it is, depends on the folder
-            told.append(read_yaml(run.whole / "origin.yaml").get("import_from"))
+        if not alone and ":" in str(scenario["name"]):  # the same name may be other code
+            told.append(_code(run, config))
         return json.dumps(told, sort_keys=True)
     except (RunFolderError, LookupError, TypeError, ValueError):
         return None
+
+
+def _code(run: Run, config: Mapping[str, Any]) -> Any:
+    """Return what tells a run's own code from another's: its modules, without the method's own."""
+    origin = read_yaml(run.whole / "origin.yaml")
+    modules = dict(origin.get("modules") or {})
+    own, method = (str(config[k]["name"]).partition(":")[0] for k in ("scenario", "method"))
+    if own not in modules:  # of an earlier version, which did not keep the code
+        return origin.get("import_from")
+    return {name: digest for name, digest in modules.items() if name == own or name != method}

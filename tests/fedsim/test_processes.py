@@ -17,7 +17,14 @@ import pytest
 import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
+from fedsim.errors import (
+    FedsimError,
+    Interrupted,
+    ObjectiveError,
+    ResourceError,
+    RunError,
+    UserCodeError,
+)
 from fedsim.jobs import Job, Listener
 from fedsim.processes import run_in_processes
 from fedsim.record.progress import Progress
@@ -164,9 +171,10 @@ def test_a_process_that_dies_is_named_and_the_run_resumes(
 ) -> None:
     raw, heard = troubled(user_module, trouble), Heard()
     expected = rf"^the process of random-search, seed 1 \(process id \d+\) {words}"
-    with pytest.raises(RunError, match=expected) as raised:
+    with pytest.raises(UserCodeError, match=expected) as raised:
         fedsim.run(raw, jobs=2, listener=heard)
     assert raised.value.exit_code == 3
+    assert "called 6" in raised.value.user_traceback  # what it printed last
     assert heard.heard["random-search, seed 1"][-1] == "failed"
     broken, other = manifest("runs/small-1/seed-1"), manifest("runs/small-1/seed-0")
     assert (broken["status"], broken["reason"]) == ("failed", str(raised.value))

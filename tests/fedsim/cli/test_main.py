@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import fedsim
-from fedsim.cli.failures import MOST_CHARACTERS, shortened
 from fedsim.cli.main import run_command
 from tests.util.processes import COMMAND, PATIENCE, loaded_by
 from tests.util.small import UserModule, await_lines, small, write
@@ -182,12 +181,6 @@ class TestFaults:
             assert code == 3
             assert "ValueError" in err
             assert len(out) + len(err) < 200_000
-
-    def test_how_they_are_cut(self) -> None:
-        assert shortened("x" * MOST_CHARACTERS, MOST_CHARACTERS) == "x" * MOST_CHARACTERS
-        text = "".join(str(i % 10) for i in range(10_000))
-        cut = shortened(text, 1000)
-        assert cut == f"{text[:750]}\n[... 9,000 characters ...]\n{text[-250:]}"
 
 
 class TestPrinting:

@@ -256,3 +256,13 @@ def test_a_lost_release_is_not_drawn_again(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"2\.npz: missing.*round 2"):
         fedsim.resume(tmp_path / "run")
     assert not (state / "releases" / "2.npz").exists()
+
+
+def test_the_order_of_variants_is_kept_whatever_the_configuration_calls_them(
+    run: Run, tmp_path: Path
+) -> None:
+    shutil.copytree(run.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "config.yaml").write_text("variants: {}\n")
+    assert [one.variant for one in load(tmp_path / "copy").runs] == [
+        one.variant for one in run.runs
+    ]

@@ -242,3 +242,17 @@ def test_as_a_data_frame(run: Run) -> None:
     assert frame["verdict"].tolist()[2] == "does not beat"
     assert frame["gain"].isna().tolist() == [True, False, False, False]
     assert "more [points]" in compare(run)._repr_html_()
+
+
+def test_users_scenarios_are_equal_if_their_code_is(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    name = user_module(CLASSES)
+    raw = small(rounds=2, seeds=[0, 1], scenario={"name": f"{name}:Line"})
+    first, second = fedsim.run(raw), fedsim.run(raw)
+    one = row_of(compare([first, second]), "random-search (small-2)").difference
+    assert (one.paired, one.gain, one.p_value) == (True, 0.0, 1.0)
+    path = here / f"{name}.py"
+    path.write_text(path.read_text().replace('y = point["x"]', 'y = 2 * point["x"]'))
+    third = fedsim.run(raw)
+    assert not row_of(compare([first, third]), "random-search (small-3)").difference.paired
