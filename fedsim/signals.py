@@ -10,6 +10,10 @@ from types import FrameType
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
 
 
+def _name(number: int) -> str:
+    return signal.Signals(number).name
+
+
 class StopSignals:
     """Lets SIGTERM and SIGHUP raise ``KeyboardInterrupt``, with words, in the main thread.
 
@@ -30,6 +34,11 @@ class StopSignals:
         """The exit code of a process that was stopped: 128 and the signal's number."""
         return 128 + (signal.SIGINT if self._received is None else self._received)
 
+    @property
+    def words(self) -> str:
+        """What stopped the process."""
+        return f"stopped by {'Ctrl-C' if self._received is None else _name(self._received)}"
+
     def listen(self) -> None:
         """Install the handlers; call it in the main thread."""
         for number in HANDLED:
@@ -42,7 +51,7 @@ class StopSignals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         if self._received is None:
             self._received = number
-            raise KeyboardInterrupt(f"stopped by {signal.Signals(number).name}")
+            raise KeyboardInterrupt(self.words)
 
     def _restore_defaults(self) -> None:
         for number in HANDLED:

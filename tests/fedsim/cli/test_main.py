@@ -303,9 +303,21 @@ main()
         assert (done.returncode, done.stdout) == (143, "")
         assert done.stderr == "stopped by SIGTERM\n"
 
+    def test_a_signal_while_the_arguments_are_read(
+        self, call: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Typer would exit with 130 and say nothing."""
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("typer.core.TyperGroup.parse_args", stop)
+        code, _, err = call("list")
+        assert (code, err) == (130, "stopped by Ctrl-C")
+
     def test_what_is_loaded_before_signals_are_heard(self, here: Path) -> None:
         ours = {name for name in loaded_by("import fedsim.cli.main") if name.startswith("fedsim")}
-        rest = {"fedsim", "fedsim.cli", "fedsim.signals"}
+        rest = {"fedsim", "fedsim.cli", "fedsim.errors", "fedsim.signals"}
         assert ours == rest | {f"fedsim.cli.{name}" for name in ("main", "session", "streams")}
         assert not {"typer", "rich", "click"} & loaded_by("import fedsim.cli.main")
 
