@@ -20,7 +20,7 @@ from fedsim.config.model import DeadlinesConfig
 from fedsim.jobs import Job, run_job
 from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.logfolder import LogFolder
+from fedsim.record.logfolder import LogFolder, remove_empty_logs
 from fedsim.record.logs import Log
 from fedsim.record.position import Start, find_start
 from fedsim.record.progress import Progress
@@ -72,7 +72,7 @@ class SimulationServer:
             with captured(logs.open("server")) as printed:
                 run_job(job, "ray", partial(self._simulate, simulation, logs, printed))
         finally:
-            logs.remove_empty()
+            remove_empty_logs(simulation.folder)
 
     def _simulate(
         self, simulation: Simulation, logs: LogFolder, printed: Log, scenario: Scenario

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import chdir
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
+from fedsim.given import how_to_resume
 from fedsim.jobs import Job, Keeper, Listener, run_job
 from fedsim.measuring import keep
 from fedsim.placement import Placement
@@ -61,8 +61,8 @@ def execute(
     except (KeyboardInterrupt, Interrupted) as error:
         why = why_stopped(error)
         keeper.stopped("interrupted", why)
-        again = f"continue with: fedsim resume {shlex.quote(str(folder))}"
-        raise Interrupted(f"{why}; {again}") from None
+        again = how_to_resume(folder, jobs[0].simulation.spec.code)
+        raise Interrupted(f"{why}; continue with: {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
         keeper.stopped("failed", _reason(error), traceback)
@@ -92,5 +92,5 @@ def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if not (job.folder.path / "config.yaml").exists():
             job.folder.create(job.configuration)
-        if job.folder.path.parent != folder:
+        if job.folder.path.parent != folder.absolute():
             write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())
