@@ -16,6 +16,7 @@ from fedsim.running.measuring import keep
 from fedsim.running.placement import Placement
 from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
+from fedsim.signals import why_stopped
 from fedsim.simulation.serial import run_serial
 
 
@@ -58,7 +59,7 @@ def execute(
             for job in jobs:
                 _run_here(job, config.deadlines.evaluation, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
-        why = str(error) or "stopped by Ctrl-C"
+        why = why_stopped(error)
         keeper.stopped("interrupted", why)
         again = how_to_resume(folder, jobs[0].simulation.spec.code)
         raise Interrupted(f"{why}; continue with: {again}") from None
