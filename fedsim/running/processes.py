@@ -172,7 +172,7 @@ class _Worker:
             listener.waiting(self.job, why)
 
     def check(self) -> None:
-        """Check that the process is alive; end it if it is no use.
+        """Check that the process is alive; end it if it hangs.
 
         Raises:
             ResourceError: if it does not start in time.

@@ -88,9 +88,8 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
         return Failed(error)
     except KeyboardInterrupt as error:
         return Failed(Interrupted(str(error) or "stopped by SIGINT"))
-    except (
-        Exception
-    ) as error:  # a fault of ours, or no memory: the parent cannot show its traceback
+    except Exception as error:  # a fault of ours, or no memory
+        # The parent has no traceback to show, so it is sent along.
         summary = f"{job.name} failed: {type(error).__name__}: {error}"
         return Failed(UserCodeError(summary, user_traceback(error)))
     return Finished()
