@@ -1,4 +1,4 @@
-"""A process that runs jobs for another one: see :mod:`fedsim.processes`.
+"""A process that runs jobs for another one: see :mod:`fedsim.running.processes`.
 
 The main thread runs the jobs. A second thread listens to the parent, tells it that this process is
 alive, and ends it when the parent is gone.
@@ -19,8 +19,8 @@ from pathlib import Path
 
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.imports import user_traceback
-from fedsim.jobs import Job, run_job
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, run_job
 from fedsim.signals import StopSignals
 from fedsim.simulation.serial import run_serial
 from fedsim.workload import Scenario
