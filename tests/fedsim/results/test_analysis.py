@@ -269,5 +269,5 @@ def test_the_order_of_variants_is_kept_whatever_the_configuration_calls_them(
 
 
 def test_a_home_folder_that_does_not_exist_is_said() -> None:
-    with pytest.raises(ConfigError, match="~nobody-of-this-name/runs: .*; give the whole path"):
+    with pytest.raises(ConfigError, match=r"~nobody-of-this-name/runs: .*; give the whole path"):
         load("~nobody-of-this-name/runs")
