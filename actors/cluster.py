@@ -34,6 +34,9 @@ GONE_SECONDS = 5.0
 LONGEST_FOLDER = 30
 """How long the name of Ray's folder may be: it holds sockets, whose names have a limit."""
 
+_OURS = threading.Lock()
+"""Held while this process has a connection that fedsim made."""
+
 
 @contextmanager
 def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None]:
@@ -47,10 +50,31 @@ def cluster(address: str | None, workers: int, deadline: float) -> Iterator[None
     Raises:
         ResourceError: if it cannot be reached or started, or its nodes lack this fedsim.
     """
-    if ray.is_initialized():  # the caller's own connection: use it, keep it open
+    if ray.is_initialized() and not _OURS.locked():  # the caller's own: use it, keep it open
         _check_nodes(deadline)
         yield
         return
+    with _only_one(), _connected(address, workers, deadline):
+        yield
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """Refuse a second connection of this process: Ray allows one, and ends it for all."""
+    if not _OURS.acquire(blocking=False):
+        raise ResourceError(
+            "another run of this process is on Ray, which a process can use for one run at a "
+            "time: wait for its end, start this one in a process of its own, or call ray.init() "
+            "before both"
+        )
+    try:
+        yield
+    finally:
+        _OURS.release()
+
+
+@contextmanager
+def _connected(address: str | None, workers: int, deadline: float) -> Iterator[None]:
     if address is None:
         with _short_folder() as folder, _connection(_private(workers, folder), None, deadline):
             yield
@@ -187,27 +211,18 @@ def _undisturbed() -> Iterator[None]:
 def terminal_and_signals_kept() -> Iterator[None]:
     """Undo the side effects of ``ray.init`` on this process.
 
-    It replaces the SIGTERM handler, by one that raises ``SystemExit``, and moves the process into
-    its own group, where the terminal's Ctrl-C no longer reaches it if something else (make, a
-    script) started it. A SIGTERM that came meanwhile is given to the handler that was there.
+    It may replace the SIGTERM handler, and moves the process into its own group, where the
+    terminal's Ctrl-C no longer reaches it if something else (make, a script) started it.
     """
     handler, group = signal.getsignal(signal.SIGTERM), os.getpgrp()
-    stopped = False
     try:
         yield
-    except SystemExit as error:
-        stopped = error.code == signal.SIGTERM
-        if not stopped:
-            raise
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
         if os.getpgrp() != group:
             with suppress(OSError):  # the old group may be gone
                 os.setpgid(0, group)
-    if stopped:
-        signal.raise_signal(signal.SIGTERM)
-        raise KeyboardInterrupt("stopped by SIGTERM")  # where that handler only takes a note
 
 
 def installed_here() -> str:

@@ -28,7 +28,8 @@ from fedsim.errors import ObjectiveError, RunError, UserCodeError
 from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
-from fedsim.record.logs import LogFolder, running
+from fedsim.record.logfolder import LogFolder
+from fedsim.record.logs import running, turn_of
 from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
@@ -73,7 +74,7 @@ class Work:
     @property
     def whose(self) -> str:
         """Whose output it prints."""
-        return f"agent {self.agent}, round {self.t}"
+        return turn_of(self.agent, self.t)
 
     @property
     def name(self) -> str:

@@ -28,7 +28,7 @@ from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceErro
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.logs import LogFolder
+from fedsim.record.logfolder import LogFolder
 from fedsim.resources import Resources
 from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space

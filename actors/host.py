@@ -18,7 +18,7 @@ from fedsim.errors import UserCodeError
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
 from fedsim.record.entries import Recorded
-from fedsim.record.logs import LogFolder
+from fedsim.record.logfolder import LogFolder
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Answer, Call, Evaluating, Proposed, Task
 from fedsim.simulation.evaluation import LocalEvaluator

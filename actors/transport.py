@@ -30,7 +30,8 @@ from fedsim.errors import (
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, observations
 from fedsim.record.journal import read_journal
-from fedsim.record.logs import LogFolder, unfinished
+from fedsim.record.logfolder import LogFolder
+from fedsim.record.logs import unfinished
 from fedsim.record.position import Start
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.calls import (

@@ -53,7 +53,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         error: what ended it.
         stopped: the exit code if it was stopped from outside.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return Failure("Interrupted", str(error) or "stopped by Ctrl-C", stopped)
     if isinstance(error, _ClickException):
         return Failure("UsageError", error.format_message(), USAGE)

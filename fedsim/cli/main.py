@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fedsim.cli.session import Session
 from fedsim.cli.streams import discard_output, make_usable
+from fedsim.errors import Interrupted
 from fedsim.signals import StopSignals
 
 PROGRAM = "fedsim"
@@ -25,7 +26,7 @@ def main() -> None:
         code = run_command(sys.argv[1:], stops)
         sys.stdout.flush()
     except KeyboardInterrupt as error:  # before or after the command's own answer to it
-        print(error or "stopped by Ctrl-C", file=sys.stderr)
+        print(str(error) or stops.words, file=sys.stderr)
         code = stops.exit_code
     except OSError as error:
         code = _output_failed(error)
@@ -43,11 +44,13 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
         arguments: the arguments after ``fedsim``.
         stops: knows which signal has come; by default, none but Ctrl-C can.
     """
-    session = Session(as_json="--json" in arguments)
+    session, stops = Session(as_json="--json" in arguments), stops or StopSignals()
     try:
         from fedsim.cli.app import app
 
         code = app(list(arguments), prog_name=PROGRAM, standalone_mode=False, obj=session)
+        if code == Interrupted.exit_code:  # typer keeps what comes while it reads the arguments
+            raise KeyboardInterrupt(stops.words)
     except SystemExit as error:  # completion has printed, or click or rich met a broken pipe
         return _output_failed(BrokenPipeError()) if error.code else 0
     except (Exception, KeyboardInterrupt) as error:
@@ -57,7 +60,7 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
             return _output_failed(error)
         from fedsim.cli.failures import explain, report
 
-        failure = explain(error, (stops or StopSignals()).exit_code)
+        failure = explain(error, stops.exit_code)
         report(failure, error, session)
         return failure.exit_code
     return code if isinstance(code, int) else 0

@@ -146,7 +146,7 @@ class Activity:
         """
         self.busy, log = agent, self.log
         if log is not None:
-            log.turn(f"agent {agent}, round {t}")
+            log.turn((agent, t))
         try:
             yield
         except UserCodeError as error:

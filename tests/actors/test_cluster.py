@@ -14,6 +14,7 @@ import pytest
 import ray
 
 import fedsim
+from fedsim.actors import cluster as cluster_module
 from fedsim.actors.cluster import cluster, installed_here
 from fedsim.errors import ResourceError
 from tests.util.processes import HERE, PATIENCE, start_fedsim, write_config
@@ -239,20 +240,14 @@ assert os.getpgrp() == group
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
-@pytest.mark.heavy
-def test_a_sigterm_while_ray_starts_is_not_lost() -> None:
-    code = """
-import signal, sys
-from fedsim.actors.cluster import terminal_and_signals_kept
-from fedsim.signals import StopSignals
-(stops := StopSignals()).listen()
-try:
-    with terminal_and_signals_kept():
-        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))  # as ray.init does
-        signal.raise_signal(signal.SIGTERM)
-except KeyboardInterrupt as error:
-    print(error, stops.exit_code)
-"""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True, text=True)
-    assert done.stdout == "stopped by SIGTERM 143\n"
+def test_a_second_run_of_a_process_does_not_take_the_first_ones_ray(
+    one_host: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads, each with a run: the one that ended first would end Ray for both."""
+    monkeypatch.setattr("ray.is_initialized", lambda: True)  # by the first run
+    with (
+        cluster_module._only_one(),
+        pytest.raises(ResourceError, match="another run of this process is on Ray"),
+    ):
+        fedsim.run({**one_host, "backend": "ray"}, out=tmp_path / "run")
+    assert not cluster_module._OURS.locked()

@@ -25,7 +25,7 @@ from fedsim.protocol import Proposal
 from fedsim.record.entries import StepEntry
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.journal import read_journal
-from fedsim.record.logs import LogFolder
+from fedsim.record.logfolder import LogFolder
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
 from tests.util.bowl import OURS, journal, troubled, undisturbed

@@ -6,6 +6,8 @@ included. Run it with ``python -m tests.benchmarks.agent_round`` on an idle mach
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import math
 import tempfile
@@ -26,7 +28,7 @@ from fedsim.methods.local_model import (
 )
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.protocol import Fleet, Reply
-from fedsim.rng import SERVER, Keys
+from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Parameter, Space
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import fit
@@ -168,6 +170,20 @@ def grid_parts() -> dict[str, float]:
     }
 
 
+def generators() -> tuple[float, float]:
+    """Return the CPU time of one key's generator, and of NumPy's own way to the same stream."""
+    steps = itertools.count()
+
+    def plainly() -> np.random.Generator:
+        word = int.from_bytes(hashlib.sha256(b"noise").digest()[:4], "little")
+        sequence = np.random.SeedSequence(0, spawn_key=(word, 4, next(steps), 0))
+        return np.random.Generator(np.random.PCG64(sequence))
+
+    return cpu_ms(lambda: rng(0, "noise", 3, next(steps)), repeats=500), cpu_ms(
+        plainly, repeats=500
+    )
+
+
 def report(title: str, parts: Mapping[str, float]) -> None:
     """Print parts with their shares, and the total against the budget and a yardstick.
 
@@ -190,6 +206,8 @@ def main() -> None:
     with threadpool_limits(1):
         report("continuous: M = 100, D = 2, n = 70", continuous_parts())
         report("grid of 1000: M = 50, n = 50, fixed hyper-parameters", grid_parts())
+    key, plain = generators()
+    print(f"a key's generator: {1e3 * key:.1f} us, {key / plain:.2f} of NumPy's own way")
     agents, server = whole_rounds()
     print("a whole run: 20 agents, M = 100, D = 2, 10 to 70 observations, mean per agent and round")
     print(f"  agents, without the objective    {agents:7.3f} ms")

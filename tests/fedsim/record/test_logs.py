@@ -9,8 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedsim.errors import RunFolderError
-from fedsim.record.logs import LAST_LINES, Log, LogFolder, Printed, read_log, unfinished
-from fedsim.record.runfolder import RunFolder
+from fedsim.record.logs import LAST_LINES, Log, Printed, read_log, unfinished
 
 
 def turns(path: Path) -> list[tuple[str, str]]:
@@ -141,6 +140,16 @@ def test_turns_that_have_ended_are_drained(tmp_path: Path) -> None:
     log.close()
 
 
+def test_of_a_crash_its_beginning_is_shown(tmp_path: Path) -> None:
+    before = [f"{i}\n" for i in range(50)]
+    crash = ["Fatal Python error: Segmentation fault\n", "  File mine.py, line 3\n"]
+    stack = [f"  File ours.py, line {i}\n" for i in range(50)]
+    (tmp_path / "a.log").write_text("".join([*before, *crash, *stack]))
+    shown = unfinished(tmp_path / "a.log").splitlines(keepends=True)
+    assert shown == [*before[-15:], *crash, *stack[:13]]
+    assert len(shown) == LAST_LINES
+
+
 def test_another_process_output_is_added(tmp_path: Path) -> None:
     log = Log(tmp_path / "a.log", "server")
     log.add(b"far\n--- above: agent 3\n")
@@ -153,52 +162,3 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file")
     with pytest.raises(RunFolderError, match=r"logs/a\.log: cannot be written"):
         Log(tmp_path / "logs" / "a.log", "server")
-
-
-class TestOtherMachines:
-    @pytest.fixture
-    def logs(self, tmp_path: Path) -> LogFolder:
-        folder = RunFolder(tmp_path / "seed-0")
-        folder.create({})
-        return LogFolder.of(folder)
-
-    def test_who_sees_the_folder_writes_there(self, logs: LogFolder) -> None:
-        log = logs.open("host-0")
-        log.write("hello\n")
-        log.close()
-        assert turns(logs.path_of("host-0")) == [("host-0", "hello\n")]
-
-    def test_who_sees_another_folder_sends_what_it_prints(self, logs: LogFolder) -> None:
-        later = LogFolder.of(RunFolder(logs.path))  # a folder of that name, of another run
-        assert (later.seen, logs.seen) == (True, False)
-        log = logs.open("host-0")
-        log.turn("agent 3")
-        log.write("hello\n")
-        log.turn("")
-        assert not logs.path_of("host-0").exists()
-        logs.keep("host-0", log.drain())
-        logs.keep("host-1", log.drain())
-        log.close()
-        assert turns(logs.path_of("host-0")) == [("agent 3", "hello\n")]
-        assert not logs.path_of("host-1").exists()
-
-    def test_a_dead_process_output_is_recovered(self, logs: LogFolder) -> None:
-        log = logs.open("running/agent-3")
-        log.turn("agent 3")
-        log.write("".join(f"{i}\n" for i in range(50)))
-        assert logs.recover("running/agent-3", "agent 3", "tasks").endswith("48\n49\n")
-        ((whose, text),) = turns(logs.path_of("tasks"))
-        assert whose == "agent 3, which ended then"
-        assert len(text.splitlines()) == 50
-        assert logs.recover("running/agent-3", "agent 3", "tasks") == ""
-
-    def test_what_is_empty_is_removed(self, logs: LogFolder) -> None:
-        for name in ("host-0", "running/a"):
-            logs.open(name)
-        logs.keep("tasks", b"hello\n")
-        logs.remove_empty()
-        assert [path.name for path in RunFolder(logs.path).logs.iterdir()] == ["tasks.log"]
-        logs.path_of("tasks").unlink()
-        logs.remove_empty()
-        assert not RunFolder(logs.path).logs.exists()
-        logs.remove_empty()

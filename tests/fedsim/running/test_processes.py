@@ -17,11 +17,18 @@ import pytest
 import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
-from fedsim.jobs import Job, Listener
-from fedsim.processes import run_in_processes
+from fedsim.errors import (
+    FedsimError,
+    Interrupted,
+    ObjectiveError,
+    ResourceError,
+    RunError,
+    UserCodeError,
+)
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
+from fedsim.running.jobs import Job, Listener
+from fedsim.running.processes import run_in_processes
 from tests.util.processes import (
     COMMAND,
     PATIENCE,
@@ -76,7 +83,7 @@ def manifest(folder: str) -> dict[str, Any]:
 def workers(root: int) -> list[int]:
     """Return the processes below ``root`` that run jobs."""
     found = {pid: Path(f"/proc/{pid}/cmdline") for pid in descendants(root)}
-    return [pid for pid, path in found.items() if b"fedsim.worker" in path.read_bytes()]
+    return [pid for pid, path in found.items() if b"fedsim.running.worker" in path.read_bytes()]
 
 
 def resumed(raw: dict[str, Any], folder: str = "runs/small-1", jobs: int = 2) -> bool:
@@ -164,9 +171,10 @@ def test_a_process_that_dies_is_named_and_the_run_resumes(
 ) -> None:
     raw, heard = troubled(user_module, trouble), Heard()
     expected = rf"^the process of random-search, seed 1 \(process id \d+\) {words}"
-    with pytest.raises(RunError, match=expected) as raised:
+    with pytest.raises(UserCodeError, match=expected) as raised:
         fedsim.run(raw, jobs=2, listener=heard)
     assert raised.value.exit_code == 3
+    assert "called 6" in raised.value.user_traceback  # what it printed last
     assert heard.heard["random-search, seed 1"][-1] == "failed"
     broken, other = manifest("runs/small-1/seed-1"), manifest("runs/small-1/seed-0")
     assert (broken["status"], broken["reason"]) == ("failed", str(raised.value))
@@ -225,7 +233,7 @@ def test_a_script_needs_no_guard(here: Path, tmp_path: Path) -> None:
     """Nor does a file beside it replace a module of Python's own."""
     Path("script.py").write_text(SCRIPT)
     Path("random.py").write_text("raise AssertionError('the wrong module')")
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-P", "script.py"],
         env={**os.environ, "PYTHONPATH": root},

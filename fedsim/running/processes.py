@@ -20,11 +20,12 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
-from fedsim.jobs import Job, Listener
+from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
+from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
+from fedsim.running.worker import Failed, Finished, Message, Order
 from fedsim.simulation import serial
-from fedsim.worker import Failed, Finished, Message, Order
 
 POLL_SECONDS = 0.5
 """How often processes are checked for silence. What they send does not wait for it."""
@@ -41,7 +42,7 @@ LAST_BYTES = 2000
 _BOOT = (
     "import sys; from multiprocessing.connection import Connection; "
     "parent = Connection(int(sys.argv[1])); sys.path[:] = parent.recv(); "
-    "from fedsim.worker import main; main(parent, int(sys.argv[2]))"
+    "from fedsim.running.worker import main; main(parent, int(sys.argv[2]))"
 )
 
 
@@ -171,7 +172,7 @@ class _Worker:
             listener.waiting(self.job, why)
 
     def check(self) -> None:
-        """Check that the process is alive; end it if it is no use.
+        """Check that the process is alive; end it if it hangs.
 
         Raises:
             ResourceError: if it does not start in time.
@@ -224,7 +225,10 @@ class _Worker:
             how = "was killed (SIGKILL): by somebody, or by the system for lack of memory"
         else:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        return RunError(f"{self._name} {how}")
+        error = UserCodeError(f"{self._name} {how}")
+        if self.job is not None:
+            error.add_output(unfinished(self.job.folder.logs / serial.OWN_LOG))
+        return error
 
     def _last_output(self) -> str:
         size = self._output.seek(0, os.SEEK_END)
