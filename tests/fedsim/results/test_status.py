@@ -16,7 +16,7 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import RunFolderError
-from fedsim.record.runfolder import locked
+from fedsim.record.locking import locked
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader
