@@ -19,6 +19,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
+from fedsim.results.losses import INFINITE
 from fedsim.results.seeds import SeedRun
 
 
@@ -58,6 +59,8 @@ class Status:
                 "neighbouring_relation": privacy.neighbouring_relation,
                 "sampling": privacy.sampling,
                 privacy.accountant: _finite(privacy.epsilon),
+                "source": privacy.source,
+                **({"infinite": INFINITE} if math.isinf(privacy.epsilon) else {}),
             }
         elif progress.spent.releases:  # of a kind that the accountant does not support
             kinds = sorted({event.kind for event, _ in progress.spent.counts})
