@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedsim.errors import RunFolderError
+from fedsim.files import finite
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
 from fedsim.record.evaluationlog import kept_evaluations
 from fedsim.record.journal import JournalReader, journal_run
@@ -58,7 +59,7 @@ class Status:
                 "releases": progress.spent.releases,
                 "neighbouring_relation": privacy.neighbouring_relation,
                 "sampling": privacy.sampling,
-                privacy.accountant: _finite(privacy.epsilon),
+                privacy.accountant: finite(privacy.epsilon),
                 "source": privacy.source,
                 **({"infinite": INFINITE} if math.isinf(privacy.epsilon) else {}),
             }
@@ -80,7 +81,7 @@ class Status:
             "evaluations": progress.evaluations,
             "evaluations_under_way": self.under_way,
             "evaluations_failed": progress.failed,
-            "evaluations_per_second": _finite(progress.evaluations_per_second),
+            "evaluations_per_second": finite(progress.evaluations_per_second),
             "epsilon": epsilon,
             "seconds_left": self.seconds_left,
         }
@@ -168,7 +169,3 @@ class StatusReader:
         if not spent.releases or unsupported(spent, accountant):
             return None
         return privacy_loss(spent, facts.delta, accountant, facts.accounting)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -67,7 +67,7 @@ def epsilon_of_extremes() -> Iterator[tuple[str, float, float, float]]:
             seconds.append(time.process_time() - start)
             losses.append(loss.epsilon)
         words = f"q={q:g}, z={z:g}, T={rounds}, delta={delta:g}"
-        yield words, *seconds, losses[0] / losses[1]
+        yield words, seconds[0], seconds[1], losses[0] / losses[1]
 
 
 def release_of_many() -> tuple[float, float]:
