@@ -24,6 +24,7 @@ GROUND = (
     "payloads",
     "resources",
     "usercode",
+    "packing",
     "userimports",
     "imports",
     "givensource",
