@@ -16,7 +16,7 @@ from fedsim import runner
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import FedsimError, UserCodeError
 from fedsim.files import user_path
-from fedsim.jobs import Listener
+from fedsim.running.jobs import Listener
 from fedsim.userimports import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # these take long to import
@@ -201,7 +201,7 @@ def evaluate(
         UserCodeError: if the scenario or the objective raises.
     """
     __tracebackhide__ = True
-    from fedsim.evaluating import evaluate_once
+    from fedsim.running.evaluating import evaluate_once
 
     try:
         with imports_kept():

@@ -1,7 +1,7 @@
 """The composition root: from an experiment to a finished run folder.
 
-In ``fedsim``, only :mod:`fedsim.placement` and :mod:`fedsim.execution` import the engine
-(``fedsim.actors``), and only for runs on Ray.
+In ``fedsim``, only :mod:`fedsim.running.placement` and :mod:`fedsim.running.execution` import the
+engine (``fedsim.actors``), and only for runs on Ray.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of
 from fedsim.errors import of_run
-from fedsim.execution import execute
 from fedsim.files import slugify, user_path
-from fedsim.jobs import Job, Listener, is_done
-from fedsim.placement import Placement, place
-from fedsim.preflight import Checks
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.origin import Origin
 from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
-from fedsim.resuming import experiment_of, note_changes, note_new_code, require_same_record
+from fedsim.running.execution import execute
+from fedsim.running.jobs import Job, Listener, is_done
+from fedsim.running.placement import Placement, place
+from fedsim.running.preflight import Checks
+from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode import UserCode
 

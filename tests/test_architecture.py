@@ -15,6 +15,7 @@ FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenario
 
 GROUND = (
     "errors",
+    "signals",
     "rng",
     "cells",
     "parameters",
@@ -35,20 +36,7 @@ GROUND = (
     "yamltext",
     "files",
 )
-TOP = (
-    "jobs",
-    "measuring",
-    "preflight",
-    "placement",
-    "signals",
-    "worker",
-    "processes",
-    "execution",
-    "evaluating",
-    "resuming",
-    "runner",
-    "testing",
-)
+TOP = ("runner", "testing")
 
 # The levels inside fedsim/, low to high, and the modules or packages of each room. A room imports
 # only from lower levels; rooms of one level do not import one another.
@@ -60,6 +48,7 @@ LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"config": ("config",), "record": ("record",)},
     {"simulation": ("simulation",)},
     {"results": ("results",)},
+    {"running": ("running",)},
     {"top": TOP},
     {"cli": ("cli", "__main__")},
     {"api": ("api",)},
@@ -76,7 +65,7 @@ EXPLICIT = {
 
 # What imports Ray or matplotlib is imported by these only, and only inside a function.
 LAZY_ROOMS = {"actors", "dashboards"}
-LAZY_IMPORTERS = ("fedsim.cli", "fedsim.placement", "fedsim.execution")
+LAZY_IMPORTERS = ("fedsim.cli", "fedsim.running.placement", "fedsim.running.execution")
 
 
 def allowed(room: str) -> set[str]:
@@ -175,9 +164,9 @@ def test_the_guard_sees_every_way_to_import() -> None:
         ("fedsim.dashboards.plots", "import fedsim.record.journal", True),
         ("fedsim.actors.host", "import fedsim.simulation.agents", False),
         ("fedsim.actors.host", "import fedsim.cli.main", True),
-        ("fedsim.execution", "def f():\n  import fedsim.actors.launch", False),
-        ("fedsim.execution", "import fedsim.actors.launch", True),
-        ("fedsim.jobs", "def f():\n  import fedsim.actors.launch", True),
+        ("fedsim.running.execution", "def f():\n  import fedsim.actors.launch", False),
+        ("fedsim.running.execution", "import fedsim.actors.launch", True),
+        ("fedsim.running.jobs", "def f():\n  import fedsim.actors.launch", True),
         ("fedsim.runner", "def f():\n  import fedsim.scenarios.landmine", True),
     ],
 )

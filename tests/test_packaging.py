@@ -18,7 +18,12 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenarios", "dashboards")}}
 HEAVY = {"ray", "torch", "tenseal", "dp_accounting", "sklearn", "matplotlib"}
-COMPOSITION_ROOT = ("fedsim.cli", "fedsim.runner", "fedsim.placement", "fedsim.execution")
+COMPOSITION_ROOT = (
+    "fedsim.cli",
+    "fedsim.runner",
+    "fedsim.running.placement",
+    "fedsim.running.execution",
+)
 
 
 def module_files() -> dict[str, Path]:

@@ -76,7 +76,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Call one agent's objective once."""
-    from fedsim.evaluating import evaluate_once
+    from fedsim.running.evaluating import evaluate_once
 
     told = list(assignments or [])
     with only_json_on_stdout(as_json):

@@ -13,8 +13,8 @@ import pytest
 
 import fedsim
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import UserModule, small
 
 NAMES = {"run", "resume", "load", "best", "plot", "compare", "evaluate", "list_runs"}

@@ -20,9 +20,9 @@ from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted
 from fedsim.given import Given, name_of, named, user_code
 from fedsim.givensource import source_of
-from fedsim.jobs import Job, Listener
 from fedsim.methods.random_search import RandomSearch
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
 from fedsim.space import Parameter, Space
 from tests.util.small import small
 

@@ -14,12 +14,12 @@ from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import read_yaml, write_yaml
 from fedsim.given import is_found_by_name, name_of, names_in, user_code
-from fedsim.jobs import Job
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
 from fedsim.record.manifest import now
 from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder
+from fedsim.running.jobs import Job
 from fedsim.usercode import UserCode
 
 

@@ -11,11 +11,12 @@ from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
 from fedsim.given import how_to_resume
-from fedsim.jobs import Job, Keeper, Listener, run_job
-from fedsim.measuring import keep
-from fedsim.placement import Placement
-from fedsim.preflight import Checks, most_agents
-from fedsim.processes import run_in_processes
+from fedsim.running.jobs import Job, Keeper, Listener, run_job
+from fedsim.running.measuring import keep
+from fedsim.running.placement import Placement
+from fedsim.running.preflight import Checks, most_agents
+from fedsim.running.processes import run_in_processes
+from fedsim.signals import why_stopped
 from fedsim.simulation.serial import run_serial
 
 
@@ -34,7 +35,7 @@ def execute(
         jobs: the jobs that are not done.
         placement: where they run.
         config: the whole configuration.
-        checks: the result of :func:`fedsim.preflight.check`.
+        checks: the result of :func:`fedsim.running.preflight.check`.
         listener: follows the run.
 
     Raises:
@@ -58,7 +59,7 @@ def execute(
             for job in jobs:
                 _run_here(job, config.deadlines.evaluation, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
-        why = str(error) or "stopped by Ctrl-C"
+        why = why_stopped(error)
         keeper.stopped("interrupted", why)
         again = how_to_resume(folder, jobs[0].simulation.spec.code)
         raise Interrupted(f"{why}; continue with: {again}") from None
