@@ -55,9 +55,9 @@ def run(
     checks, placement = place(experiment, experiment.jobs, jobs)
     _pack(experiment.code, placement)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
-    told = {**origin.record(), "variants": list(experiment.variants)}
-    begin(folder, experiment.config.model_dump(mode="json"), told, code)
+    code = experiment.code
+    origin = Origin.of(code, experiment.data_dir, experiment.variants)
+    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())
