@@ -7,6 +7,7 @@ engine (``fedsim.actors``), and only for runs on Ray.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,8 @@ def resume(
         made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
-        note_new_code(path, origin, experiment, made)
+        if note := note_new_code(path, origin, experiment, made):
+            placement = replace(placement, plan=f"{placement.plan}; {note}")
         if changed:
             note_changes(path, experiment, changed, made)
         execute(path, made, placement, experiment.config, checks, listener or Listener())

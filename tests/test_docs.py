@@ -141,6 +141,20 @@ def test_links_lead_somewhere() -> None:
             assert (ROOT / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_configurations_that_the_page_shows_are_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fedsim.config.experiment import prepare
+    from fedsim.yamltext import parse_yaml
+
+    monkeypatch.chdir(tmp_path)
+    shown = blocks(ROOT / "docs" / "configuration.md", "yaml")
+    found = [prepare(parse_yaml(text)) for text in shown if "scenario:" in text]
+    sweep = max(found, key=lambda experiment: len(experiment.variants))
+    assert (len(sweep.variants), sweep.config.seeds) == (18, [0, 1, 2, 3, 4])
+    assert all(len(text.splitlines()) <= 20 for text in shown)
+
+
 def test_every_configuration_key_is_documented() -> None:
     from fedsim.config.model import Config, DeadlinesConfig, PrivacyConfig
     from fedsim.resources import Resources

@@ -21,6 +21,7 @@ from fedsim.resources import Resources
 from fedsim.usercode import UserCode
 
 MOST_SEEDS = 10_000
+MOST_ROUNDS = 1_000_000
 
 
 class PrivacyConfig(BaseModel):
@@ -162,7 +163,7 @@ class Config(BaseModel):
     name: Annotated[str, BeforeValidator(text_of)] = ""
     scenario: Section
     method: Section
-    rounds: int = Field(ge=1)
+    rounds: int = Field(ge=1, le=MOST_ROUNDS)
     seeds: Annotated[
         list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_seeds), Field(min_length=1)
     ] = [0]

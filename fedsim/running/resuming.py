@@ -103,13 +103,11 @@ def note_changes(
             job.folder.create(job.configuration)
 
 
-def note_new_code(
-    folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]
-) -> None:
-    """Record that a resume runs other code than the run so far, if it does."""
+def note_new_code(folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]) -> str:
+    """Record that a resume runs other code than the run so far; return that, or nothing."""
     changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
     if not changed:
-        return
+        return ""
     kept, told = keep_code(folder, experiment.code), ", ".join(changed)
     text = f"resumed with other code: {told} changed since the run started, or cannot be compared"
     text += f"; {kept.name}/ holds the new code" if kept else ""
@@ -117,3 +115,4 @@ def note_new_code(
         job.folder.path.mkdir(parents=True, exist_ok=True)
         warnings = [*job.folder.manifest().get("warnings", []), text]
         job.folder.update_manifest(warnings=warnings)
+    return text

@@ -117,7 +117,14 @@ class TestTheRecord:
         with pytest.raises(Interrupted):
             fedsim.run(config(seeds=[0, 1]), listener=Stops(1))
         write(here, 20)
-        run = fedsim.resume("runs/small-1")
+        told: list[str] = []
+
+        class Hears(Listener):
+            def planned(self, folder: Path, jobs: Any, plan: str) -> None:
+                told.append(plan)
+
+        run = fedsim.resume("runs/small-1", listener=Hears())
+        assert "; resumed with other code: helper_1 changed" in told[0]
         for one in run.runs:
             (warning,) = one.folder.manifest()["warnings"]
             assert warning.startswith("resumed with other code: helper_1 changed since the run")

@@ -141,6 +141,7 @@ class TestWhatIsWrong:
             ({"deadlines": {"evaluation": 0}}, "deadlines.evaluation: .*greater than 0"),
             ({"deadlines": None}, "deadlines: .*got None"),
             ({"backend": "dask"}, "backend: input should be 'auto', 'serial' or 'ray', got 'dask'"),
+            ({"rounds": 10**20}, "rounds: input should be less than or equal to 1000000, got 1000"),
             ({"agents_per_actor": 0}, "agents_per_actor: .*'auto', or .*equal to 1, got 0"),
             ({"scenario": 3}, "scenario: expected a name, or a mapping with a name, got 3"),
             ({"scenario": {}}, "scenario.name: missing"),
