@@ -1,7 +1,7 @@
 """What a sweep of 3 x 2 x 3 settings and 5 seeds gains from all CPUs.
 
-Run it with ``python -m tests.benchmarks.sweep`` on an idle machine. The gain is the wall time with one
-job at a time over that with one job per CPU; the CPU time is that of all processes.
+Run it with ``python -m tests.benchmarks.sweep`` on an idle machine. The gain is the wall time with
+one job at a time over that with one job per CPU; the CPU time is that of all processes.
 """
 
 from __future__ import annotations
