@@ -18,9 +18,9 @@ from fedsim.actors.plan import Plan, plan_for
 from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
-from fedsim.jobs import Job, Listener
 from fedsim.record.runfolder import is_locked
 from fedsim.resources import usable_cpus
+from fedsim.running.jobs import Job, Listener
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, in seconds; asking costs every process time. A

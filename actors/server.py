@@ -17,14 +17,14 @@ from fedsim.actors.pool import HostPool
 from fedsim.actors.transport import RayTransport
 from fedsim.config.construct import build_method
 from fedsim.config.model import DeadlinesConfig
-from fedsim.jobs import Job, run_job
 from fedsim.record.capture import captured
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.record.logfolder import LogFolder
+from fedsim.record.logfolder import LogFolder, remove_empty_logs
 from fedsim.record.logs import Log
 from fedsim.record.position import Start, find_start
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
+from fedsim.running.jobs import Job, run_job
 from fedsim.simulation.loop import Simulation, simulate
 from fedsim.workload import Scenario
 
@@ -63,7 +63,7 @@ class SimulationServer:
     def run(self, job: Job) -> None:
         """Run one job to its end, or resume it; write its manifest and its tables.
 
-        Errors as in :func:`fedsim.jobs.run_job`.
+        Errors as in :func:`fedsim.running.jobs.run_job`.
         """
         simulation = job.simulation
         self._progress = Progressed(simulation.folder, Progress())
@@ -72,7 +72,7 @@ class SimulationServer:
             with captured(logs.open("server")) as printed:
                 run_job(job, "ray", partial(self._simulate, simulation, logs, printed))
         finally:
-            logs.remove_empty()
+            remove_empty_logs(simulation.folder)
 
     def _simulate(
         self, simulation: Simulation, logs: LogFolder, printed: Log, scenario: Scenario

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedsim.errors import ConfigError, nearest
 from fedsim.results.analysis import AnyRun, opened
-from fedsim.results.entrants import Entrant, entrants
+from fedsim.results.entrants import REGRET, Entrant, entrants
 from fedsim.results.significance import means, standard_errors
 
 Axis = Literal["rounds", "evaluations", "epsilon"]
@@ -30,7 +30,7 @@ METRICS = {
 MEANS_ONLY = ("regret", "cumulative_regret")
 """Metrics that are known as means over agents only."""
 
-AXES = {
+AXES: dict[Axis, str] = {
     "rounds": "round (0 is the initial design)",
     "evaluations": "evaluations per agent",
     "epsilon": "privacy loss ε",
@@ -122,8 +122,8 @@ def chart(
         ConfigError: if an argument is wrong, or no variant has what is asked for.
         RunFolderError: if a run has nothing to show.
     """
-    if x not in get_args(Axis):
-        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, get_args(Axis))}")
+    if x not in AXES:
+        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}")
     found, missing = entrants(opened(runs), labels)
     name = _metric(metric, found, best_agent=best_agent)
     column = name if best_agent else f"mean_{name}"
@@ -144,7 +144,7 @@ def _told(x: Axis, name: str) -> str:
 
 def _metric(given: str | None, found: Sequence[Entrant], *, best_agent: bool) -> str:
     if given is None:
-        regret = all(one.metric == "mean_simple_regret" for one in found)
+        regret = all(one.metric == REGRET for one in found)
         return "simple_regret" if regret else "best_observed"
     name = given.replace("-", "_")
     if name not in METRICS:
@@ -196,7 +196,8 @@ def _places(one: Entrant, x: Axis) -> pd.DataFrame:
 def _panels(
     found: Sequence[Entrant], curves: Mapping[str, Curve | None], facet: str | None
 ) -> tuple[Panel, ...]:
-    values = _values(found, facet) if facet is not None else dict.fromkeys(_names(found), "")
+    labels = [one.label for one in found]
+    values = dict.fromkeys(labels, "") if facet is None else _values(found, facet)
     parts: dict[tuple[str, str], list[Curve]] = {}
     for one in found:
         curve = curves[one.label]
@@ -217,10 +218,6 @@ def _order(value: str) -> float:
         return float(value)
     except ValueError:
         return math.inf
-
-
-def _names(found: Sequence[Entrant]) -> list[str]:
-    return [one.label for one in found]
 
 
 def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:

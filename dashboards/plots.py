@@ -21,6 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
 from fedsim.errors import ConfigError, cannot_write
+from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
 from fedsim.space import Array
 
@@ -62,7 +63,7 @@ class Picture:
             ConfigError: if matplotlib does not know the format.
             RunFolderError: if it cannot be written.
         """
-        target = Path(path).expanduser()
+        target = user_path(path)
         try:
             with _quiet():
                 self.figure.savefig(target, dpi=150)

@@ -58,7 +58,7 @@ class Parameter:
                 although they must be.
         """
         where, bounds = f"parameter {self.name!r}", f"[{self.lower}, {self.upper}]"
-        finite = math.isfinite(self.upper - self.lower)  # nor may the width overflow
+        finite = math.isfinite(self.upper - self.lower)  # the width must not overflow either
         require(finite, where, "finite bounds", bounds)
         require(self.lower < self.upper, where, "lower < upper", bounds)
         if self.scale not in ("linear", "log"):

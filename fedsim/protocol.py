@@ -32,7 +32,7 @@ class Proposal:
     """A point that an agent wants evaluated.
 
     Attributes:
-        u: unit-cube coordinates, shape (D,).
+        u: unit-cube coordinates, shape (D,), each in [0, 1].
         source: how it was chosen, e.g. ``initial``, ``own``, ``server``, ``random``.
     """
 
@@ -256,10 +256,12 @@ class Fleet(Protocol):
     ) -> Replies | Release:
         """Let agents propose, evaluate and observe, then answer ``then``.
 
+        Every agent takes at most one step in a round; before round 0, any number.
+
         Args:
-            t: the round.
+            t: the round; below 0 before round 0.
             message: the server's broadcast, or None.
-            to: the agents that take part; None for all.
+            to: the agents that take part; None for all, an empty list for none.
             then: the request to each agent after it has observed.
             via: turns the answers into a :class:`Release`; the program sees only that. It must
                 be one of the program's :attr:`AggregatingServer.aggregators`.
@@ -287,7 +289,10 @@ class ServerProgram(Stateful, Protocol):
         ...
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
-        """Run round ``t``: 0 is the initial design, then one query per round."""
+        """Run round ``t``: 0 is the initial design, then one query per round.
+
+        It calls ``fleet.step`` at least once.
+        """
         ...
 
 

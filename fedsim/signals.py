@@ -23,21 +23,24 @@ class StopSignals:
     Processes that a user's code forks get the default back: their parent ends them with SIGTERM, as
     ``multiprocessing.Pool`` does, and expects that they die. Until then the signals wait: Python
     forgets those that reach a child before it is ready.
+
+    Attributes:
+        received: the number of the first one, or None.
     """
 
     def __init__(self) -> None:
-        self._received: int | None = None
+        self.received: int | None = None
         self._forking = threading.local()
 
     @property
     def exit_code(self) -> int:
         """The exit code of a process that was stopped: 128 and the signal's number."""
-        return 128 + (signal.SIGINT if self._received is None else self._received)
+        return 128 + (signal.SIGINT if self.received is None else self.received)
 
     @property
     def words(self) -> str:
         """What stopped the process."""
-        return f"stopped by {'Ctrl-C' if self._received is None else _name(self._received)}"
+        return f"stopped by {'Ctrl-C' if self.received is None else _name(self.received)}"
 
     def listen(self) -> None:
         """Install the handlers; call it in the main thread."""
@@ -49,8 +52,8 @@ class StopSignals:
         )
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self._received is None:
-            self._received = number
+        if self.received is None:
+            self.received = number
             raise KeyboardInterrupt(self.words)
 
     def _restore_defaults(self) -> None:
@@ -64,3 +67,17 @@ class StopSignals:
 
     def _let_go(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)
+
+
+def why_stopped(error: BaseException) -> str:
+    """Return what stopped this process, in words.
+
+    Args:
+        error: the ``KeyboardInterrupt`` or ``Interrupted``; without its words if it came while
+            Ray waited, which raises another.
+    """
+    for number in HANDLED:
+        listening = getattr(signal.getsignal(number), "__self__", None)
+        if isinstance(listening, StopSignals) and listening.received is not None:
+            return listening.words
+    return str(error) or "stopped by Ctrl-C"

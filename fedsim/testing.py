@@ -123,7 +123,6 @@ def check_method(
         restarted = run_in_memory(factory, scenario, context, restart=True)
     except FedsimError as error:
         raise ConformanceError(str(error)) from error
-    _expect(bool(undisturbed), "the server to let agents take steps, got none")
     for one, other in zip_longest(undisturbed, restarted):
         _expect(
             one == other,

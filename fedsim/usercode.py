@@ -14,10 +14,13 @@ import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedsim.given import Given
 
 _NEVER = {*sys.stdlib_module_names, "fedsim", "__main__"}
 """Top-level names that are never a user's modules."""
@@ -52,10 +55,12 @@ class UserCode:
     Attributes:
         folders: where ``module:Class`` names are looked for, in this order.
         sources: the modules that the run names, and what they import from their folders.
+        objects: classes and objects that the run was given in Python, by name.
     """
 
     folders: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    objects: Mapping[str, Given] = field(default_factory=dict)
 
     @classmethod
     def named_in(cls, value: Any, folders: Iterable[str | Path]) -> UserCode:
@@ -145,6 +150,12 @@ def _place_in_environment(top: str) -> list[str]:
             return [str(file.parents[1 if spec.submodule_search_locations else 0])]
         break
     return []
+
+
+def is_users_file(name: str, file: str) -> bool:
+    """Return whether a module is the user's: neither fedsim's, nor Python's, nor installed."""
+    top = name.partition(".")[0]
+    return top not in _NEVER and file.endswith(".py") and not _is_installed(file)
 
 
 def _is_installed(file: str) -> bool:

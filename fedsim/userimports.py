@@ -129,7 +129,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         for name, module in known.items():
             if _imports_here(module):
                 raise ConfigError(_unguarded(new[name].file or name))
-        if any(not _is(module, new[name]) for name, module in known.items()):
+        if any(not is_current(module, new[name]) for name, module in known.items()):
             if self._users > 1:
                 raise ConfigError(
                     f"another run in this process uses other modules of the names "
@@ -167,7 +167,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         resting, self._resting = self._resting, {}
         if not resting.keys() <= new.keys() - sys.modules.keys():
             return
-        if all(_is(module, new[name]) for name, module in resting.items()):
+        if all(is_current(module, new[name]) for name, module in resting.items()):
             sys.modules.update(resting)
 
     def _pop(self, names: Iterable[str]) -> dict[str, ModuleType]:
@@ -212,7 +212,7 @@ def _loader_of(module: ModuleType) -> object:
     return getattr(getattr(module, "__spec__", None), "loader", None)
 
 
-def _is(module: ModuleType, source: Source) -> bool:
+def is_current(module: ModuleType, source: Source) -> bool:
     """Return whether a loaded module is certainly what was read."""
     loader = _loader_of(module)
     if isinstance(loader, _Loader):

@@ -236,7 +236,7 @@ class TestEvaluate:
             (("--point", "[1e9, 1]"), "point: C: expected a value in"),
             (("--point", "{"), "--point: not valid JSON"),
             (("--point", "3"), "--point: expected an object or a list, got 3"),
-            (("--point", "[1, 1]", "--agent", "3"), "--agent: expected 0 to 2, got 3"),
+            (("--point", "[1, 1]", "--agent", "3"), "agent: expected 0 to 2, got 3"),
             (("--point", '["a", 1]'), "point: C: expected a number, got 'a'"),
             (
                 ("synthetic", "--point", "[0.5]"),
@@ -405,6 +405,8 @@ ELSEWHERE = {
     "deadlines.answer": "tests/actors",
     "on_error": "tests/fedsim/simulation/test_on_error.py",
     "resources": "tests/actors",
+    "grid": "tests/fedsim/config/test_sweeps.py",
+    "zip": "tests/fedsim/config/test_sweeps.py",
 }
 PRIVATE = {"privacy": {"delta": 1e-5, "budget": 3.0}}
 """Of two releases, this budget allows the first; it depends on how they are accounted."""

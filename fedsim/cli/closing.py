@@ -29,6 +29,8 @@ def close(run: Run, console: Console) -> dict[str, Any]:
         console.print(found.sentence(), markup=False, soft_wrap=True)
     told = shlex.quote(str(run.folder))
     console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
+    if any(one.folder.logs.exists() for one in run.runs):
+        console.print(f"what was printed: fedsim logs {told}", markup=False, soft_wrap=True)
     picture = plot(run, run.folder / "progress.png").path
     console.print(f"folder  {run.folder}\npicture {picture}", markup=False, soft_wrap=True)
     result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}

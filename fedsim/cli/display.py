@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsim.cli.notes import Notes, duration
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
 
 LOG_SECONDS = 60.0
 """How often a long run prints a line where no bar can be drawn, such as in a log file."""

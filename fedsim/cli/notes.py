@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedsim.config.model import delta_of
-from fedsim.jobs import Job
 from fedsim.record.progress import Progress
 from fedsim.results.digits import significant
+from fedsim.running.jobs import Job
 
 if TYPE_CHECKING:
     from fedsim.privacy.accountants import Accountant

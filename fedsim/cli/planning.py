@@ -8,8 +8,8 @@ from typing import Any
 from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
-from fedsim.placement import place
 from fedsim.protocol import PrivacyEvent
+from fedsim.running.placement import place
 from fedsim.yamltext import format_yaml
 
 

@@ -76,21 +76,13 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Call one agent's objective once."""
-    from fedsim.config.construct import build_scenario
-    from fedsim.config.experiment import prepare
-    from fedsim.rng import Keys
-    from fedsim.simulation.evaluation import build_objective, call_once
+    from fedsim.running.evaluating import evaluate_once
 
+    told = list(assignments or [])
     with only_json_on_stdout(as_json):
-        experiment = prepare(_source(scenario), [f"seeds={seed}", *(assignments or [])], data)
-        spec = experiment.spec(next(iter(experiment.variants.values())), seed)
-        built = build_scenario(spec)
-        if not 0 <= agent < built.agents:
-            raise ConfigError(f"--agent: expected 0 to {built.agents - 1}, got {agent}")
-        named = built.space.checked(_point(point))
-        objective = build_objective(spec, built, agent)
-        where = f"agent {agent}, point {named}"
-        found = call_once(objective, named, Keys(seed, agent, 0)("objective"), where)
+        named, found = evaluate_once(
+            scenario, _point(point), agent=agent, seed=seed, overrides=told, data_dir=data
+        )
     if noiseless and found.noiseless is None:
         raise ConfigError(f"--noiseless: {scenario} does not return noiseless values")
     value = found.noiseless if noiseless else found.y
@@ -109,13 +101,3 @@ def _point(text: str) -> Any:
     if not isinstance(point, (dict, list)):
         raise ConfigError(f"--point: expected an object or a list, got {text}")
     return point
-
-
-def _source(scenario: str) -> Any:
-    """Return a scenario's configuration: that of a file or ready name, else a minimal one."""
-    from fedsim.config.reading import read_config
-    from fedsim.config.ready import ready_names
-
-    if scenario in ready_names() or Path(scenario).is_file():
-        return read_config(scenario)
-    return {"scenario": {"name": scenario}, "method": {"name": "random-search"}, "rounds": 1}

@@ -22,7 +22,7 @@ from fedsim.cli.options import (
 )
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
-    from fedsim.jobs import Listener
+    from fedsim.running.jobs import Listener
 
 
 def run(
@@ -121,7 +121,7 @@ def resume(
 def _followed(context: typer.Context) -> Iterator[Listener]:
     """Yield the listener that shows a run's progress on stderr, unless nobody wants to see it."""
     if context.obj.quiet:
-        from fedsim.jobs import Listener
+        from fedsim.running.jobs import Listener
 
         yield Listener()
         return

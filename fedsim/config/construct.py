@@ -107,6 +107,13 @@ def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, 
                 f"{section}.{key}: {name} fixes it at {value!r}, got {given[key]!r}; "
                 f"choose another {section}.name to change it"
             )
+    if entry.is_object:
+        if len(given) > 1:
+            raise ConfigError(
+                f"{section}.{next(key for key in given if key != 'name')}: {name} was given as an "
+                "object, which has its settings; give the class to set them here"
+            )
+        return {"name": name}
     values = _checked(entry, section, given)
     return {"name": name, **values.model_dump(mode="json", by_alias=True)}
 
@@ -115,7 +122,7 @@ def find(section: str, name: str, code: UserCode) -> Entry:
     """Return the registered entry of a name, or one for a user's ``module:Class``.
 
     Raises:
-        ConfigError: if the name is unknown.
+        ConfigError: if the name is unknown, or that of an object where a class is needed.
     """
     registered = SCENARIOS if section == "scenario" else METHODS
     if name in registered:
@@ -126,6 +133,11 @@ def find(section: str, name: str, code: UserCode) -> Entry:
         own = "" if "did you mean" in hint else "; for a class of your own, use module:Class"
         raise ConfigError(f"{section}.name: unknown name {name!r}{hint}{own}")
     entry = Entry(name, code=code)
+    if entry.is_object and section == "method":
+        raise ConfigError(
+            f"method: expected a name or a class, got an object of {name}; every run builds its "
+            "own, with its context"
+        )
     try:
         entry.load()
     except ConfigError as error:
@@ -148,6 +160,8 @@ def _checked(entry: Entry, section: str, given: Settings) -> BaseModel:
 
 
 def _construct(entry: Entry, section: str, given: Settings, **supplied: object) -> object:
+    if entry.is_object:
+        return entry.load()
     checked = _checked(entry, section, given)
     target = entry.load()
     wanted = inspect.signature(target).parameters

@@ -15,6 +15,7 @@ from fedsim.config.targets import calibrated
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
 from fedsim.files import current_folder, user_path
+from fedsim.given import named, user_code
 from fedsim.usercode import UserCode
 
 
@@ -60,6 +61,9 @@ def prepare(
     source: str | Path | Mapping[str, Any] | None,
     overrides: Sequence[str] = (),
     data_dir: str | Path | None = None,
+    *,
+    scenario: object = None,
+    method: object = None,
 ) -> Experiment:
     """Read and check a configuration, and calibrate the noise for its privacy targets.
 
@@ -69,12 +73,17 @@ def prepare(
             then in the environment.
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
+        scenario: used in place of the configuration's: a section, a name, a class or an object.
+        method: the same, except for an object.
 
     Raises:
         ConfigError: for the first error found.
     """
-    raw = apply_overrides(read_config(source), overrides)
-    code = UserCode.named_in(raw, _folders(source))
+    sections = {"scenario": scenario, "method": method}
+    chosen = {key: value for key, value in sections.items() if value is not None}
+    raw, things = named({**read_config(source), **chosen})
+    raw = apply_overrides(raw, overrides)
+    code = user_code(raw, _folders(source), things)
     config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)

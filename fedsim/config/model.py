@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from fedsim.config.construct import resolve_section
 from fedsim.config.schema import validate
+from fedsim.config.sweeps import flattened, swept
 from fedsim.errors import ConfigError
 from fedsim.resources import Resources
 from fedsim.usercode import UserCode
@@ -149,6 +150,9 @@ class Config(BaseModel):
             objectives declare. The serial backend ignores them.
         availability: the probability that an agent takes part in a round: one, or one per agent.
         variants: the variants to compare: overrides by label, each a curve in the picture.
+        grid: values by dotted key, e.g. ``{rounds: [10, 20]}``: every value with every other, and
+            with every variant. A resolved configuration has the variants that it stands for.
+        zip: the same, but the lists are read side by side.
         noise_control: run each private variant again with its messages replaced by noise.
         transcript: record everything that the server program receives.
     """
@@ -171,6 +175,8 @@ class Config(BaseModel):
     resources: Resources | None = None
     availability: Probability | Annotated[list[Probability], Field(min_length=1)] = 1.0
     variants: Annotated[dict[str, dict[str, Any]], BeforeValidator(_labelled)] = {}
+    grid: Annotated[dict[str, Any], BeforeValidator(flattened)] = {}
+    zip: Annotated[dict[str, Any], BeforeValidator(flattened)] = {}
     noise_control: bool = False
     transcript: bool = False
 
@@ -178,7 +184,8 @@ class Config(BaseModel):
 def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
     """Return a checked configuration whose sections have all defaults filled in.
 
-    Variants are kept as overrides; see :func:`fedsim.config.variants.expand_variants`.
+    ``grid`` and ``zip`` become variants, which are kept as overrides; see
+    :func:`fedsim.config.variants.expand_variants`.
 
     Raises:
         ConfigError: for the first error found.
@@ -192,6 +199,8 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
             raise ConfigError(f"{section}.name: expected a name, got {name!r}")
     if not config.name:
         config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
+    config.variants = swept(config.variants, config.grid, config.zip)
+    config.grid, config.zip = {}, {}
     if len(set(config.seeds)) != len(config.seeds):
         raise ConfigError(f"seeds: expected different seeds, got {config.seeds}")
     config.scenario = resolve_section("scenario", config.scenario, code)

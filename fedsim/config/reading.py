@@ -27,7 +27,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
         ConfigError: if there is no such file or name.
     """
     if isinstance(source, Mapping):
-        return deepcopy(dict(source))
+        return dict(source)
     text = str(source or DEFAULT)
     if text in ready_names():
         loaded: dict[str, Any] = parse_yaml(ready_text(text))
@@ -67,6 +67,8 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
         for part in parents:
             if node.get(part) is None:
                 node[part] = {}
+            if part in ("scenario", "method") and isinstance(node[part], str):
+                node[part] = {"name": node[part]}
             node = node[part]
             if not isinstance(node, dict):
                 raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")

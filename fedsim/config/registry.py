@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedsim.given import Given
 from fedsim.imports import load_class
 from fedsim.usercode import UserCode
+from fedsim.userimports import activate
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,28 @@ class Entry:
     required: tuple[str, ...] = ()
     code: UserCode | None = None
 
-    def load(self) -> type:
-        """Import and return the class; errors as in :func:`fedsim.imports.load_class`."""
-        return load_class(self.target, self.code)
+    @property
+    def given(self) -> Given | None:
+        """The class or the object that the run was given in Python under this name, if any."""
+        return None if self.code is None else self.code.objects.get(self.target)
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is an object, which has its settings, and not a class."""
+        return self.given is not None and not self.given.is_class
+
+    def load(self) -> Any:
+        """Return the class, or a copy of the object.
+
+        Raises:
+            ConfigError: if the class cannot be found.
+            UserCodeError: if importing its module raises.
+        """
+        given = self.given
+        if given is None or self.code is None:
+            return load_class(self.target, self.code)
+        activate(self.code)
+        return given.load()
 
 
 _FTS = "fedsim.methods.dp_fts_de:DPFTSDE"

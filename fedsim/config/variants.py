@@ -11,12 +11,10 @@ from fedsim.config.construct import find, resolve_section
 from fedsim.config.model import Config, named
 from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
+from fedsim.config.sweeps import VARIABLE
 from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL, slugify
 from fedsim.usercode import UserCode
-
-VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
-"""The keys that a variant may override."""
 
 SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""
@@ -59,7 +57,7 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
     for key in changes:
         if key not in VARIABLE:
             raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
-    merged = config.model_dump(exclude={"variants", "noise_control"})
+    merged = config.model_dump(exclude={"variants", "grid", "zip", "noise_control"})
     changes = {key: named(value) if key in SECTIONS else value for key, value in changes.items()}
     for section in SECTIONS:
         base, change = merged[section], changes.get(section)
@@ -79,7 +77,7 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
 def _inherited(section: str, base: Mapping[str, Any], name: str, code: UserCode) -> dict[str, Any]:
     entry = find(section, name, code)
     fixed = {*entry.fixed, *find(section, base["name"], code).fixed}
-    known = inspect.signature(entry.load()).parameters
+    known = () if entry.is_object else inspect.signature(entry.load()).parameters
     return {k: v for k, v in base.items() if k in known and k not in fixed}
 
 

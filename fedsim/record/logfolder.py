@@ -7,7 +7,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.files import write_atomically
+from fedsim.errors import Interrupted
+from fedsim.files import write_atomically, writing
 from fedsim.record.logs import LARGEST, Log, unfinished
 from fedsim.record.runfolder import RunFolder
 
@@ -67,12 +68,17 @@ class LogFolder:
             with closing(Log(self.path_of(name), name)) as log:
                 log.add(printed)
 
-    def remove_empty(self) -> None:
-        """Remove the logs of processes that printed nothing and have ended."""
-        folder = RunFolder(self.path).logs
-        with suppress(OSError):
-            for path in sorted(folder.rglob("*"), reverse=True):
-                if path.is_dir() or path.stat().st_size == 0:
-                    with suppress(OSError):  # a folder that is not empty
-                        path.rmdir() if path.is_dir() else path.unlink()
-            folder.rmdir()
+
+def remove_empty_logs(seed: Path) -> None:
+    """Remove the logs of processes that printed nothing and have ended.
+
+    Args:
+        seed: the seed's folder.
+    """
+    folder = RunFolder(seed).logs
+    with suppress(OSError, Interrupted), writing():
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_dir() or path.stat().st_size == 0:
+                with suppress(OSError):  # a folder that is not empty
+                    path.rmdir() if path.is_dir() else path.unlink()
+        folder.rmdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedsim.errors import RunFolderError
-from fedsim.files import NOISE_CONTROL, read_yaml
+from fedsim.files import NOISE_CONTROL, read_yaml, user_path
 from fedsim.record.runfolder import RunFolder, run_folder_of
 from fedsim.results.seeds import SeedRun, is_run, is_seed, seed_folders, subfolders
 
@@ -177,7 +177,7 @@ def load(folder: str | Path) -> Run:
     Raises:
         RunFolderError: if it is not a run folder, or two of its folders are the same seed.
     """
-    path = Path(folder).expanduser()
+    path = user_path(folder)
     if not path.is_dir():
         raise RunFolderError(f"{path}: not a run folder: there is no such folder")
     if is_seed(path.resolve()):

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.errors import ConfigError, RunFolderError
+from fedsim.errors import ConfigError
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, StepEntry
 from fedsim.record.manifest import Facts
-from fedsim.results.reading import read_run
+from fedsim.results.reading import read_run, space_of
 from fedsim.results.seeds import SeedRun
 from fedsim.space import Space
 
@@ -79,12 +79,7 @@ def best_of_seed(run: SeedRun) -> list[BestPoint]:
         RunFolderError: if the journal is missing or damaged, or the parameters are not known.
     """
     facts = run.facts()
-    space = facts.space()
-    if space is None:
-        raise RunFolderError(
-            f"{run.folder.path}: an earlier version of fedsim ran this and did not record its "
-            "parameters; its points are in observations.parquet"
-        )
+    space = space_of(run.folder, facts)
     found = _Incumbents(facts.sign)
     read_run(run.folder, facts, found.add)
     return [

@@ -18,7 +18,7 @@ from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
-from fedsim.results.entrants import Entrant, entrants
+from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
 from fedsim.results.naming import variants_of
 from fedsim.results.significance import holm, mean, standard_error, student_p, welch
 
@@ -184,8 +184,9 @@ def compare(
     differences = [_difference(one, base, scores) for one in others if one not in refused]
     by_label = {one.variant: one for one in corrected(differences)}
     rows = [_row(one, base, scores[one.label], by_label.get(one.label)) for one in found]
+    unequal = _unequal(found)
     notes = [
-        *_unequal(found),
+        *unequal,
         *missing,
         *filter(None, (one.left_out(last) for one in found)),
         *_unpaired(by_label),
@@ -194,8 +195,7 @@ def compare(
         f"{one.label} is to {one.direction} and {base.label} to {base.direction}: not compared"
         for one in refused
     ]
-    unequal = len({one.last for one in found}) > 1
-    return Comparison(against, (first, last), tuple(rows), tuple(notes), unequal)
+    return Comparison(against, (first, last), tuple(rows), tuple(notes), bool(unequal))
 
 
 def control_differences(run: Run) -> list[Difference]:
@@ -232,18 +232,14 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
 
 def _difference(one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame]) -> Difference:
     """Compare two variants on the metric that both have, not yet corrected."""
-    metric = one.metric if one.metric == base.metric else "mean_best_observed"
-    sign = -1.0 if metric.endswith("regret") or one.direction == "minimize" else 1.0
+    metric = one.metric if one.metric == base.metric else VALUE
+    sign = -1.0 if metric == REGRET or one.direction == "minimize" else 1.0
     own, other = (sign * scores[each.label][metric].dropna() for each in (one, base))
     paired = one.scenario == base.scenario and one.scenario is not None
     if paired:
         gains = (own - other).dropna().to_numpy(dtype=float)
-        gain, error, freedom, seeds = (
-            mean(gains),
-            standard_error(gains),
-            len(gains) - 1.0,
-            len(gains),
-        )
+        gain, seeds = mean(gains), len(gains)
+        error, freedom = standard_error(gains), seeds - 1.0
     else:
         first, second = own.to_numpy(dtype=float), other.to_numpy(dtype=float)
         gain, seeds = mean(first) - mean(second), len(first)

@@ -18,6 +18,7 @@ from fedsim.results.seeds import SeedRun
 from fedsim.results.significance import means
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
+"""The metrics that variants are compared on: the first, if it is known."""
 
 
 @dataclass(frozen=True, eq=False)

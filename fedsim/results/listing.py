@@ -11,7 +11,7 @@ from typing import Any
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.runfolder import RunFolder, is_locked
-from fedsim.results.seeds import seed_folders
+from fedsim.results.seeds import is_run, seed_folders
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -77,7 +77,7 @@ def _age(run: RunSummary) -> float:
 
 def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
     """Yield the run folders at or below a folder; none contains another."""
-    if (folder / "origin.yaml").is_file():
+    if is_run(folder):
         yield folder
         return
     if levels == 0:

@@ -9,12 +9,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fedsim.errors import RunFolderError
 from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader
 from fedsim.record.manifest import Facts
 from fedsim.record.position import check_agents
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
+from fedsim.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +128,18 @@ def read_run(
     reading.close(reading.tally.round)
     reading.sha256, reading.torn = journal.sha256, journal.torn
     return reading
+
+
+def space_of(folder: RunFolder, facts: Facts) -> Space:
+    """Return the search space of a seed.
+
+    Raises:
+        RunFolderError: if its parameters are not known, or damaged.
+    """
+    space = facts.space()
+    if space is None:
+        raise RunFolderError(
+            f"{folder.path}: an earlier version of fedsim ran this and did not record its "
+            "parameters; its points are in observations.parquet only"
+        )
+    return space

@@ -5,11 +5,11 @@ Nothing is written to the folder. Files that the run is writing may be incomplet
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedsim.errors import RunFolderError
+from fedsim.files import finite
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
 from fedsim.record.evaluationlog import kept_evaluations
 from fedsim.record.journal import JournalReader, journal_run
@@ -57,7 +57,7 @@ class Status:
                 "releases": progress.spent.releases,
                 "neighbouring_relation": privacy.neighbouring_relation,
                 "sampling": privacy.sampling,
-                privacy.accountant: _finite(privacy.epsilon),
+                privacy.accountant: finite(privacy.epsilon),
             }
         elif progress.spent.releases:  # of a kind that the accountant does not support
             kinds = sorted({event.kind for event, _ in progress.spent.counts})
@@ -77,7 +77,7 @@ class Status:
             "evaluations": progress.evaluations,
             "evaluations_under_way": self.under_way,
             "evaluations_failed": progress.failed,
-            "evaluations_per_second": _finite(progress.evaluations_per_second),
+            "evaluations_per_second": finite(progress.evaluations_per_second),
             "epsilon": epsilon,
             "seconds_left": self.seconds_left,
         }
@@ -165,7 +165,3 @@ class StatusReader:
         if not spent.releases or unsupported(spent, accountant):
             return None
         return privacy_loss(spent, facts.delta, accountant, facts.accounting)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

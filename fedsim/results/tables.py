@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fedsim.errors import RunFolderError
 from fedsim.record.entries import ReleaseEntry
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
@@ -23,7 +22,7 @@ from fedsim.record.tally import Scores, Tally
 from fedsim.record.timings import Timings, read_timings
 from fedsim.results.losses import epsilons, loss_columns
 from fedsim.results.observations import ObservationColumns, parquet_file, schema
-from fedsim.results.reading import Reading, read_run
+from fedsim.results.reading import Reading, read_run, space_of
 from fedsim.space import Space
 
 SCORES = [field.name for field in fields(Scores)]
@@ -55,7 +54,7 @@ def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
 
 
 def stored_table(folder: RunFolder, name: str) -> pd.DataFrame | None:
-    """Return a table that :func:`finish` wrote; None if it is missing, damaged or of old times.
+    """Return a table that :func:`finish` wrote; None if missing, damaged or of an old version.
 
     Args:
         folder: the run's folder.
@@ -82,12 +81,7 @@ def made_table(folder: RunFolder, facts: Facts, name: str) -> pd.DataFrame:
     """
     if name == "rounds":
         return round_table(read_run(folder, facts), read_timings(folder.timings))
-    space = facts.space()
-    if space is None:
-        raise RunFolderError(
-            f"{folder.path}: an earlier version of fedsim ran this and did not record its "
-            "parameters: its evaluations cannot be shown without observations.parquet"
-        )
+    space = space_of(folder, facts)
     batches: list[pa.RecordBatch] = []
     columns = ObservationColumns(facts, space, batches.append)
     read_run(folder, facts, columns.add)

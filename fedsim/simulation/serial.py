@@ -20,6 +20,7 @@ from fedsim.files import Fence
 from fedsim.imports import user_stack
 from fedsim.record.capture import captured, copied
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.record.logfolder import remove_empty_logs
 from fedsim.record.logs import Log
 from fedsim.record.position import find_start
 from fedsim.record.progress import Progress
@@ -64,7 +65,10 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         try:
             with self._fence.around(), threadpool_limits(limits=1):
-                self._simulate()
+                try:
+                    self._simulate()
+                finally:
+                    remove_empty_logs(self.simulation.folder)
         except BaseException as error:
             self.failure = error
         finally:

@@ -103,10 +103,11 @@ def fit(
     Some fixed starting points are compared; L-BFGS-B starts from the best. In more than two
     dimensions it starts twice: from the best with little noise, and from the best with more.
 
-    A likelihood may have several maxima, and not always is the best found. Against the best of 36
-    searches (``python -m tests.benchmarks.fits``), none of 240 fits was more than one nat below
-    that had one length scale for all of up to ten dimensions, or one each for two or five. With one
-    for each of ten, 10 of 48 were, by 0.7 nats in the mean of all 48.
+    A likelihood may have several maxima, and the search may miss the best. It was compared with the
+    best of 36 searches (``python -m tests.benchmarks.fits``). With one length scale for all of up
+    to ten dimensions, or one for each of two or five, none of 240 fits was more than one nat below
+    that. With one for each of ten dimensions, 10 of 48 were, and the mean of all 48 was 0.7 nats
+    below.
 
     Args:
         family: the kernel's.

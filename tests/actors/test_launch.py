@@ -18,9 +18,9 @@ from fedsim.actors.server import Progressed
 from fedsim.config.model import Config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, ResourceError, RunError, UserCodeError
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import locked
+from fedsim.running.jobs import Job, Listener
 from fedsim.simulation.loop import Simulation
 from tests.util.bowl import OURS, journal, troubled, undisturbed
 from tests.util.processes import (

@@ -137,6 +137,8 @@ def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> 
         picture.save(tmp_path / "out.xyz")
     with pytest.raises(RunFolderError, match="cannot be written"):
         picture.save(tmp_path / "nowhere" / "out.png")
+    with pytest.raises(ConfigError, match="give the whole path"):
+        picture.save("~nobody-of-this-name/out.png")
 
 
 def test_from_runs_to_a_picture(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
 from fedsim.files import read_yaml
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import UserModule, small
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import fedsim
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import locked
 from fedsim.results.status import StatusReader
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
 
 
@@ -181,7 +181,7 @@ def test_the_manifest_says_what_was_run_and_how(here: Path) -> None:
 def test_resuming_elsewhere_warns(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Interrupted):
         fedsim.run(small(), listener=Heard(stop_at=1))
-    monkeypatch.setattr("fedsim.jobs.environment", lambda: {"python": "another"})
+    monkeypatch.setattr("fedsim.running.jobs.environment", lambda: {"python": "another"})
     run = fedsim.resume("runs/small-1")
     (warning,) = run.runs[0].folder.manifest()["warnings"]
     assert warning.startswith("resumed in another environment (python differ)")
@@ -202,7 +202,7 @@ def test_an_unforeseen_error_is_noted_and_shown(
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("fedsim.execution.run_serial", fail)
+    monkeypatch.setattr("fedsim.running.execution.run_serial", fail)
     with pytest.raises(MemoryError):
         fedsim.run(small())
     manifest = json.loads(Path("runs/small-1/seed-0/manifest.json").read_text())

@@ -69,3 +69,21 @@ if (child := os.fork()) == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert printed(code) == ["7"]
+
+
+def test_the_words_are_known_where_the_exception_has_lost_them() -> None:
+    code = """
+from fedsim.signals import why_stopped
+print(why_stopped(KeyboardInterrupt()))
+StopSignals().listen()
+print(why_stopped(KeyboardInterrupt()), why_stopped(RuntimeError("enough")))
+try:
+    signal.raise_signal(signal.SIGHUP)
+except KeyboardInterrupt:
+    print(why_stopped(KeyboardInterrupt()))
+"""
+    assert printed(code) == [
+        "stopped by Ctrl-C",
+        "stopped by Ctrl-C enough",
+        "stopped by SIGHUP",
+    ]

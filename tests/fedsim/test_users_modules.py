@@ -12,8 +12,8 @@ import yaml
 
 import fedsim
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
 
 SHIFT = """

@@ -14,11 +14,11 @@ from fedsim.cli.display import LiveDisplay
 from fedsim.cli.notes import duration
 from fedsim.config.model import Config, PrivacyConfig
 from fedsim.config.spec import RunSpec
-from fedsim.jobs import Job
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
 from fedsim.record.progress import Progress
 from fedsim.record.tally import Scores
+from fedsim.running.jobs import Job
 from fedsim.simulation.loop import Simulation
 
 SPENT = Ledger.from_events([SubsampledGaussian(0.35, 1.0, 1.0)] * 40)

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 import fedsim
 from fedsim.cli.main import run_command
-from tests.util.small import UserModule, small
+from tests.util.small import UserModule, small, write
 
 TALKING = """
     from fedsim.space import Parameter, Space
@@ -70,6 +71,16 @@ def test_what_has_not_ended(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
     assert run_command(["logs", str(folder / "seed-3"), "--agent", "2"]) == 0
     assert "epoch 1" in capsys.readouterr().out
+
+
+def test_a_run_that_printed_says_where_it_is(
+    folder: Path, capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    assert run_command(["run", write(config), "--out", "talking"]) == 0
+    assert "what was printed: fedsim logs talking\n" in capsys.readouterr().out
+    assert run_command(["run", write(small(rounds=1)), "--out", "silent"]) == 0
+    assert "what was printed" not in capsys.readouterr().out
 
 
 def test_nothing_and_no_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

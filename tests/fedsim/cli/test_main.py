@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +20,7 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
-from tests.util.processes import COMMAND, PATIENCE, loaded_by
+from tests.util.processes import COMMAND, PATIENCE, await_steps, loaded_by
 from tests.util.small import UserModule, await_lines, small, write
 from tests.util.strict import strict_json
 
@@ -261,11 +266,17 @@ class TestStreams:
         assert (done.returncode, done.stdout) == (0, "no runs in runs; `fedsim run` makes one\n")
 
 
+def read_all(terminal: int) -> None:
+    """Read what is printed to a terminal until it is closed."""
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
+
+
 @pytest.mark.heavy
 class TestSignals:
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
     def test_a_run_is_interrupted_and_can_be_resumed(
-        self, here: Path, user_module: UserModule, number: signal.Signals
+        self, here: Path, user_module: UserModule
     ) -> None:
         objective = "while agents_wait(): time.sleep(0.01)\nreturn point['x']".replace(
             "agents_wait()",
@@ -274,16 +285,39 @@ class TestSignals:
         file = users(user_module, objective)
         with subprocess.Popen([*COMMAND, "run", file], stderr=-1, stdout=-1, text=True) as process:
             await_lines(Path("runs/small-1/seed-0/journal.jsonl"), 1)
-            process.send_signal(number)
+            process.send_signal(signal.SIGTERM)
             process.send_signal(signal.SIGTERM)  # impatient batch systems
             out, err = process.communicate(timeout=PATIENCE)
-        assert (process.returncode, out) == (128 + number, "")
-        words = f"stopped by {number.name}; continue with: fedsim resume runs/small-1"
+        assert (process.returncode, out) == (143, "")
+        words = "stopped by SIGTERM; continue with: fedsim resume runs/small-1"
         assert words in " ".join(err.split())
         assert "Traceback" not in err
         (run,) = fedsim.load("runs/small-1").runs
         assert run.status == "interrupted"
-        assert run.folder.manifest()["reason"] == f"stopped by {number.name}"
+        assert run.folder.manifest()["reason"] == "stopped by SIGTERM"
+        Path("go").touch()
+        assert fedsim.resume("runs/small-1").runs[0].status == "done"
+
+    def test_a_terminal_that_closes(self, here: Path, user_module: UserModule) -> None:
+        """It sends SIGHUP, and what is printed from then on is lost."""
+        objective = "time.sleep(0.05 if not Path('go').exists() else 0)\nreturn point['x']"
+        config = users(user_module, objective, rounds=200)
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [*COMMAND, "run", config],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(slave)
+        threading.Thread(target=read_all, args=(master,), daemon=True).start()
+        await_steps(Path("runs/small-1/seed-0/journal.jsonl"), 2)
+        os.close(master)
+        assert process.wait(PATIENCE) == 129
+        (run,) = fedsim.load("runs/small-1").runs
+        assert run.folder.manifest()["reason"] == "stopped by SIGHUP"
         Path("go").touch()
         assert fedsim.resume("runs/small-1").runs[0].status == "done"
 

@@ -12,9 +12,9 @@ from fedsim.config import targets
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import ConfigError, Interrupted
 from fedsim.files import read_yaml
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.results.losses import epsilons
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
 
 DELTA = 1e-3
@@ -228,7 +228,7 @@ def test_a_resumed_run_keeps_its_noise(here: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_planned_loss_is_the_target() -> None:
-    from fedsim.preflight import check
+    from fedsim.running.preflight import check
 
     experiment = prepare(federated({"epsilon": 2.0}))
     (checked,) = check(experiment).values()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.record.logfolder import LogFolder
+from fedsim.record.logfolder import LogFolder, remove_empty_logs
 from fedsim.record.logs import read_log
 from fedsim.record.runfolder import RunFolder
 
@@ -56,9 +56,9 @@ class TestOtherMachines:
         for name in ("host-0", "running/a"):
             logs.open(name)
         logs.keep("tasks", b"hello\n")
-        logs.remove_empty()
+        remove_empty_logs(logs.path)
         assert [path.name for path in RunFolder(logs.path).logs.iterdir()] == ["tasks.log"]
         logs.path_of("tasks").unlink()
-        logs.remove_empty()
+        remove_empty_logs(logs.path)
         assert not RunFolder(logs.path).logs.exists()
-        logs.remove_empty()
+        remove_empty_logs(logs.path)

@@ -8,7 +8,7 @@ import pytest
 
 import fedsim
 from fedsim.cli.summary import closing_table
-from fedsim.errors import RunFolderError
+from fedsim.errors import ConfigError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import Run, load
@@ -266,3 +266,8 @@ def test_the_order_of_variants_is_kept_whatever_the_configuration_calls_them(
     assert [one.variant for one in load(tmp_path / "copy").runs] == [
         one.variant for one in run.runs
     ]
+
+
+def test_a_home_folder_that_does_not_exist_is_said() -> None:
+    with pytest.raises(ConfigError, match=r"~nobody-of-this-name/runs: .*; give the whole path"):
+        load("~nobody-of-this-name/runs")

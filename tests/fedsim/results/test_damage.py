@@ -15,11 +15,11 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import Interrupted, RunFolderError
-from fedsim.jobs import Job, Listener
 from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
 from fedsim.results.listing import list_runs
 from fedsim.results.outcome import is_outcome
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
 
 ROUNDS = 4

@@ -18,7 +18,6 @@ from fedsim.config.experiment import prepare
 from fedsim.config.registry import METHODS
 from fedsim.config.spec import check_availability
 from fedsim.errors import ConfigError, Interrupted
-from fedsim.preflight import check
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.protocol import Reply
 from fedsim.record.entries import AskEntry, Recorded, ReleaseEntry, StepEntry
@@ -26,6 +25,7 @@ from fedsim.record.journal import read_journal
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.rng import SERVER, Keys
+from fedsim.running.preflight import check
 from fedsim.simulation.availability import present
 from fedsim.simulation.loop import Simulation
 from fedsim.yamltext import format_yaml

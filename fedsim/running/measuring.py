@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError
-from fedsim.jobs import Job
 from fedsim.record.entries import Recorded
 from fedsim.record.evaluationlog import EvaluationLog
+from fedsim.running.jobs import Job
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Call, Evaluator, Proposed, Task, hung, where
 

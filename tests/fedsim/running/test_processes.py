@@ -25,10 +25,10 @@ from fedsim.errors import (
     RunError,
     UserCodeError,
 )
-from fedsim.jobs import Job, Listener
-from fedsim.processes import run_in_processes
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
+from fedsim.running.jobs import Job, Listener
+from fedsim.running.processes import run_in_processes
 from tests.util.processes import (
     COMMAND,
     PATIENCE,
@@ -83,7 +83,7 @@ def manifest(folder: str) -> dict[str, Any]:
 def workers(root: int) -> list[int]:
     """Return the processes below ``root`` that run jobs."""
     found = {pid: Path(f"/proc/{pid}/cmdline") for pid in descendants(root)}
-    return [pid for pid, path in found.items() if b"fedsim.worker" in path.read_bytes()]
+    return [pid for pid, path in found.items() if b"fedsim.running.worker" in path.read_bytes()]
 
 
 def resumed(raw: dict[str, Any], folder: str = "runs/small-1", jobs: int = 2) -> bool:
@@ -264,7 +264,7 @@ def test_a_script_needs_no_guard(here: Path, tmp_path: Path) -> None:
     """Nor does a file beside it replace a module of Python's own."""
     Path("script.py").write_text(SCRIPT)
     Path("random.py").write_text("raise AssertionError('the wrong module')")
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-P", "script.py"],
         env={**os.environ, "PYTHONPATH": root},

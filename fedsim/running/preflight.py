@@ -9,10 +9,10 @@ from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config, private_delta_of
 from fedsim.config.spec import RunSpec, check_availability
-from fedsim.measuring import FirstEvaluation, measure
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import PrivacyEvent
 from fedsim.resources import Resources
+from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
 from fedsim.simulation.evaluation import LocalEvaluator

@@ -13,8 +13,8 @@ import pytest
 import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError
-from fedsim.measuring import FirstEvaluation, measure
-from fedsim.placement import Placement, parse_jobs, place
+from fedsim.running.measuring import FirstEvaluation, measure
+from fedsim.running.placement import Placement, parse_jobs, place
 from tests.util.small import small
 
 Decide = Callable[..., tuple[str, int]]
@@ -38,10 +38,10 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Decide:
             assert found is not None
             return None if seconds is None else replace(found, seconds=seconds)
 
-        monkeypatch.setattr("fedsim.preflight.measure", measured)
-        monkeypatch.setattr("fedsim.placement.usable_cpus", lambda: cpus)
+        monkeypatch.setattr("fedsim.running.preflight.measure", measured)
+        monkeypatch.setattr("fedsim.running.placement.usable_cpus", lambda: cpus)
         monkeypatch.setattr("fedsim.actors.plan.usable_cpus", lambda: cpus)
-        for module in ("fedsim.placement", "fedsim.actors.plan"):
+        for module in ("fedsim.running.placement", "fedsim.actors.plan"):
             monkeypatch.setattr(f"{module}.available_megabytes", lambda: megabytes)
         experiment = prepare(small(**{"backend": "auto", **changes}))
         _, placement = place(experiment, left or experiment.jobs, jobs)

@@ -9,8 +9,8 @@ from typing import Literal
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config
 from fedsim.errors import ConfigError
-from fedsim.preflight import Checks, check, most_agents
 from fedsim.resources import available_megabytes, usable_cpus
+from fedsim.running.preflight import Checks, check, most_agents
 
 METHOD_SECONDS = 0.003
 """CPU time of an agent and round, apart from its objective: that of Thompson sampling."""

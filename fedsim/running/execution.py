@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from contextlib import chdir
 from functools import partial
@@ -11,11 +10,13 @@ from pathlib import Path
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
-from fedsim.jobs import Job, Keeper, Listener, run_job
-from fedsim.measuring import keep
-from fedsim.placement import Placement
-from fedsim.preflight import Checks, most_agents
-from fedsim.processes import run_in_processes
+from fedsim.given import how_to_resume
+from fedsim.running.jobs import Job, Keeper, Listener, run_job
+from fedsim.running.measuring import keep
+from fedsim.running.placement import Placement
+from fedsim.running.preflight import Checks, most_agents
+from fedsim.running.processes import run_in_processes
+from fedsim.signals import why_stopped
 from fedsim.simulation.serial import run_serial
 
 
@@ -34,7 +35,7 @@ def execute(
         jobs: the jobs that are not done.
         placement: where they run.
         config: the whole configuration.
-        checks: the result of :func:`fedsim.preflight.check`.
+        checks: the result of :func:`fedsim.running.preflight.check`.
         listener: follows the run.
 
     Raises:
@@ -58,10 +59,10 @@ def execute(
             for job in jobs:
                 _run_here(job, config.deadlines.evaluation, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
-        why = str(error) or "stopped by Ctrl-C"
+        why = why_stopped(error)
         keeper.stopped("interrupted", why)
-        again = f"continue with: fedsim resume {shlex.quote(str(folder))}"
-        raise Interrupted(f"{why}; {again}") from None
+        again = how_to_resume(folder, jobs[0].simulation.spec.code)
+        raise Interrupted(f"{why}; continue with: {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
         keeper.stopped("failed", _reason(error), traceback)
@@ -91,5 +92,5 @@ def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if not (job.folder.path / "config.yaml").exists():
             job.folder.create(job.configuration)
-        if job.folder.path.parent != folder:
+        if job.folder.path.parent != folder.absolute():
             write_atomically(job.folder.path.parent / "variant.txt", f"{job.label}\n".encode())

@@ -1,4 +1,4 @@
-"""A process that runs jobs for another one: see :mod:`fedsim.processes`.
+"""A process that runs jobs for another one: see :mod:`fedsim.running.processes`.
 
 The main thread runs the jobs. A second thread listens to the parent, tells it that this process is
 alive, and ends it when the parent is gone.
@@ -19,8 +19,8 @@ from pathlib import Path
 
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.imports import user_traceback
-from fedsim.jobs import Job, run_job
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, run_job
 from fedsim.signals import StopSignals
 from fedsim.simulation.serial import run_serial
 from fedsim.workload import Scenario
@@ -88,9 +88,8 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
         return Failed(error)
     except KeyboardInterrupt as error:
         return Failed(Interrupted(str(error) or "stopped by SIGINT"))
-    except (
-        Exception
-    ) as error:  # a fault of ours, or no memory: the parent cannot show its traceback
+    except Exception as error:  # a fault of ours, or no memory
+        # The parent has no traceback to show, so it is sent along.
         summary = f"{job.name} failed: {type(error).__name__}: {error}"
         return Failed(UserCodeError(summary, user_traceback(error)))
     return Finished()

@@ -11,9 +11,9 @@ import pytest
 import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.errors import ObjectiveError
-from fedsim.measuring import FirstEvaluation
-from fedsim.preflight import check
 from fedsim.resources import Resources
+from fedsim.running.measuring import FirstEvaluation
+from fedsim.running.preflight import check
 from tests.util.called import calls, let_go
 from tests.util.small import UserModule, small
 
@@ -46,7 +46,7 @@ COUNTED = """
 
 @pytest.fixture(autouse=True)
 def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedsim.placement.usable_cpus", lambda: 2)
+    monkeypatch.setattr("fedsim.running.placement.usable_cpus", lambda: 2)
     calls.clear()
     let_go.clear()
 

@@ -21,11 +21,11 @@ from multiprocessing.connection import wait
 
 from fedsim.config.model import DeadlinesConfig
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
-from fedsim.jobs import Job, Listener
 from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
+from fedsim.running.worker import Failed, Finished, Message, Order
 from fedsim.simulation import serial
-from fedsim.worker import Failed, Finished, Message, Order
 
 POLL_SECONDS = 0.5
 """How often processes are checked for silence. What they send does not wait for it."""
@@ -42,7 +42,7 @@ LAST_BYTES = 2000
 _BOOT = (
     "import sys; from multiprocessing.connection import Connection; "
     "parent = Connection(int(sys.argv[1])); sys.path[:] = parent.recv(); "
-    "from fedsim.worker import main; main(parent, int(sys.argv[2]))"
+    "from fedsim.running.worker import main; main(parent, int(sys.argv[2]))"
 )
 
 
@@ -172,7 +172,7 @@ class _Worker:
             listener.waiting(self.job, why)
 
     def check(self) -> None:
-        """Check that the process is alive; end it if it is no use.
+        """Check that the process is alive; end it if it hangs.
 
         Raises:
             ResourceError: if it does not start in time.

@@ -1,0 +1,133 @@
+"""Sweeps: ``grid`` and ``zip`` write many variants in a few lines.
+
+    grid: {method.subregions: [1, 2], rounds: [10, 20]}         every value with every other: 4
+    zip: {privacy.delta: [1e-3, 1e-5], scenario.agents: [10, 100]}   the first, then the second: 2
+
+Both, and ``variants``, are crossed with one another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from fedsim.errors import ConfigError, nearest
+
+VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
+"""The keys that a variant may override."""
+
+MOST_VARIANTS = 10_000
+
+Changes = dict[str, Any]
+Axis = Sequence[tuple[tuple[str, Any], ...]]
+"""The places of one sweep: at each, the keys that change and their values."""
+
+
+def flattened(value: Any, where: str = "") -> Any:
+    """Return ``grid`` or ``zip`` with dotted keys: nested mappings are keys of keys."""
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{where}.{key}" if where else str(key)
+        new = flattened(inner, name) if isinstance(inner, Mapping) else {name: inner}
+        if twice := found.keys() & new.keys():
+            raise ConfigError(f"{min(twice)}: appears twice in a sweep")
+        found |= new
+    return found
+
+
+def swept(
+    variants: Mapping[str, Changes],
+    grid: Mapping[str, Sequence[Any]],
+    side_by_side: Mapping[str, Sequence[Any]],
+) -> dict[str, Changes]:
+    """Return the variants of a sweep: overrides by label.
+
+    Args:
+        variants: overrides by label; each is swept. None: the base alone.
+        grid: values by dotted key, crossed.
+        side_by_side: values by dotted key, all lists of one length: ``zip``.
+
+    Raises:
+        ConfigError: if a key may not vary, or the values do not fit together.
+    """
+    if not grid and not side_by_side:
+        return dict(variants)
+    _check(grid, side_by_side)
+    axes: list[Axis] = [[((key, value),) for value in values] for key, values in grid.items()]
+    if side_by_side:
+        columns = [[(key, value) for value in values] for key, values in side_by_side.items()]
+        axes.append(list(zip(*columns, strict=True)))
+    count = math.prod(map(len, axes)) * max(1, len(variants))
+    if count > MOST_VARIANTS:
+        raise ConfigError(f"grid: expected at most {MOST_VARIANTS:,} variants, got {count:,}")
+    names = short_names([*grid, *side_by_side])
+    found: dict[str, Changes] = {}
+    for label, changes in (variants or {"": {}}).items():
+        for places in itertools.product(*axes):
+            settings = list(itertools.chain.from_iterable(places))
+            told = [f"{names[key]}={_text(value)}" for key, value in settings]
+            name = ", ".join(filter(None, [label, *told]))
+            if name in found:
+                raise ConfigError(
+                    f"grid: two variants would be called {name}; a value appears twice"
+                )
+            found[name] = _changed(changes, settings)
+    return found
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Return the shortest ends of dotted keys that differ; of ``method.name``, the start."""
+    plain = {key: key.removesuffix(".name") for key in keys}
+    found = {}
+    for key, whole in plain.items():
+        parts = whole.split(".")
+        ends = (".".join(parts[-size:]) for size in range(1, len(parts) + 1))
+        others = [f".{other}" for one, other in plain.items() if one != key]
+        found[key] = next((e for e in ends if not any(o.endswith(f".{e}") for o in others)), key)
+    return found
+
+
+def _check(grid: Mapping[str, Any], side_by_side: Mapping[str, Any]) -> None:
+    for where, section in (("grid", grid), ("zip", side_by_side)):
+        for key, values in section.items():
+            first = key.partition(".")[0]
+            if first == "seeds":
+                raise ConfigError(f"{where}.seeds: every variant runs all seeds; use the key seeds")
+            if first not in VARIABLE:
+                raise ConfigError(f"{where}.{key}: unknown key{nearest(first, VARIABLE)}")
+            if not isinstance(values, (list, tuple)) or not values:
+                raise ConfigError(f"{where}.{key}: expected a list of values, got {values!r}")
+    if both := grid.keys() & side_by_side.keys():
+        raise ConfigError(f"zip.{min(both)}: is in grid, too")
+    lengths = {key: len(values) for key, values in side_by_side.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise ConfigError(f"zip: expected lists of one length, got different ones: {told}")
+
+
+def _changed(changes: Changes, settings: Sequence[tuple[str, Any]]) -> Changes:
+    """Return a variant's overrides with further ones; those of whole sections come first."""
+    result = deepcopy(changes)
+    for key, value in sorted(settings, key=lambda setting: setting[0].count(".")):
+        node, (*parents, last) = result, key.split(".")
+        for part in parents:
+            inner = node.get(part)
+            if isinstance(inner, str) and part in ("scenario", "method"):
+                inner = {"name": inner}
+            if inner is not None and not isinstance(inner, dict):
+                raise ConfigError(f"grid.{key}: {part} is {inner!r} there, which has no keys")
+            node[part] = inner = {} if inner is None else inner
+            node = inner
+        node[last] = deepcopy(value)
+    return result
+
+
+def _text(value: Any) -> str:
+    """Return a value as a label shows it: as YAML and JSON write it, names without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

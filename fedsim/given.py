@@ -1,0 +1,257 @@
+"""Classes and objects that a run is given in Python, where a configuration has names.
+
+A class of a module that any process can import stands for its name. Anything else (a class of a
+script, a notebook or a function, or an object) keeps its name, too, and travels to other processes
+by cloudpickle: with the modules' functions and classes that it uses, unless every process can
+import those as they are here. Nothing of it is ever read back from a run folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+import shlex
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedsim.errors import ConfigError
+from fedsim.givensource import source_of
+from fedsim.imports import message_of
+from fedsim.usercode import UserCode, is_users_file
+from fedsim.userimports import is_current
+
+PLAIN = (str, int, float, bool, type(None), Path)
+
+
+class Given:
+    """A class or an object that a run was given.
+
+    Args:
+        name: what it is called in configurations.
+        thing: the class, or an instance.
+        by_value: the loaded modules whose functions and classes travel with it.
+
+    Attributes:
+        name: as above.
+        kind: ``class`` or ``object``.
+        source: the text of its class, and of what that uses from the same place; may be empty.
+        state: a hash of an object's attributes; empty for a class, or if they cannot be hashed.
+    """
+
+    def __init__(self, name: str, thing: object, by_value: Iterable[str] = ()) -> None:
+        self.name = name
+        self.kind = "class" if inspect.isclass(thing) else "object"
+        kind = thing if inspect.isclass(thing) else type(thing)
+        self._by_value = tuple(by_value)
+        self._thing: object = thing
+        self._data = b""
+        self.source = source_of(kind, {"__main__", *self._by_value})
+        self.state = "" if self.is_class else _hash_of(thing)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether it is a class."""
+        return self.kind == "class"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its source; empty if that is not known."""
+        return hashlib.sha256(self.source.encode()).hexdigest() if self.source else ""
+
+    def record(self) -> dict[str, Any]:
+        """Return what a run folder says of it, which is enough to know it again."""
+        return {"kind": self.kind, "source": self.digest, "state": self.state}
+
+    def load(self) -> Any:
+        """Return the class, or a copy of the object: what a run does to it, it does to a copy.
+
+        Raises:
+            ConfigError: if it cannot be copied.
+        """
+        if self._thing is None:
+            import cloudpickle
+
+            thing = cloudpickle.loads(self._data)
+            if self.is_class:
+                self._thing = thing
+            return thing
+        if self.is_class:
+            return self._thing
+        try:
+            return copy.deepcopy(self._thing)
+        except Exception as error:
+            why = self._cannot("be copied", error)
+            raise ConfigError(why) from None
+
+    def pack(self) -> bytes:
+        """Return it as bytes for another process.
+
+        Raises:
+            ConfigError: if it cannot be sent.
+        """
+        if not self._data:
+            import cloudpickle
+
+            modules = [sys.modules[name] for name in self._by_value if name in sys.modules]
+            for module in modules:
+                cloudpickle.register_pickle_by_value(module)
+            try:
+                self._data = cloudpickle.dumps(self._thing)
+            except Exception as error:
+                raise ConfigError(self._cannot("be sent to other processes", error)) from None
+            finally:
+                for module in modules:
+                    cloudpickle.unregister_pickle_by_value(module)
+        return self._data
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_data": self.pack(), "_thing": None}
+
+    def _cannot(self, what: str, error: Exception) -> str:
+        return (
+            f"{self.name} cannot {what}: {message_of(error)}; make what cannot in objective(), put "
+            "the class into a module, or stay in this process (backend: serial, and jobs=1)"
+        )
+
+
+def named(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
+    """Return a configuration with names in place of classes and objects, and those by name.
+
+    Args:
+        raw: the configuration; it is copied.
+
+    Raises:
+        ConfigError: if two different ones have one name.
+    """
+    things: dict[str, object] = {}
+    return _replaced(raw, things), things
+
+
+def user_code(raw: Any, folders: Iterable[str | Path], things: Mapping[str, object]) -> UserCode:
+    """Return the user's code of a configuration.
+
+    Args:
+        raw: the configuration, with names only.
+        folders: where ``module:Class`` names are looked for.
+        things: the classes and objects that some of the names stand for. Classes of the running
+            script or notebook need not be among them.
+    """
+    places = list(folders)
+    mine = [name for name in names_in(raw) if name.startswith("__main__:")]
+    things = {**{n: _in_main(n) for n in mine if inspect.isclass(_in_main(n))}, **things}
+    modules = {name: _modules_of(thing) for name, thing in things.items()}
+    wanted = [f"{module}:X" for used in modules.values() for module in used]
+    current = {
+        source.name
+        for source in UserCode.named_in([raw, wanted], places).sources
+        if source.name in sys.modules and is_current(sys.modules[source.name], source)
+    }
+    objects = {
+        name: Given(name, thing, [m for m in modules[name] if m not in current])
+        for name, thing in things.items()
+        if not _is_importable(thing, current)
+    }
+    shared = [f"{m}:X" for name in objects for m in modules[name] if m in current]
+    return replace(UserCode.named_in([raw, shared], places), objects=objects)
+
+
+def name_of(thing: object) -> str:
+    """Return what a class or an object is called in configurations."""
+    kind = thing if inspect.isclass(thing) else type(thing)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_found_by_name(name: str, kind: str) -> bool:
+    """Return whether another process may find a class or an object by its name alone."""
+    return kind == "class" and not name.startswith("__main__:") and "<" not in name
+
+
+def how_to_resume(folder: Path, code: UserCode) -> str:
+    """Return what to do to resume a run of some code."""
+    here = [name for name, one in code.objects.items() if not is_found_by_name(name, one.kind)]
+    if not here:
+        return f"fedsim resume {shlex.quote(str(folder))}"
+    told = ", ".join(here)
+    return f"fedsim.resume({str(folder)!r}), in Python, where {told} is known"
+
+
+def _add(thing: object, things: dict[str, object]) -> str:
+    name = name_of(thing)
+    if things.setdefault(name, thing) is not thing:
+        raise ConfigError(
+            f"{name}: two different classes or objects of this name; give the class, and settings "
+            "in the configuration, or write two classes"
+        )
+    return name
+
+
+def _replaced(value: Any, things: dict[str, object], key: str = "") -> Any:
+    if isinstance(value, Mapping):
+        return {k: _replaced(inner, things, str(k)) for k, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_replaced(inner, things, key) for inner in value]
+    names_one = key.rpartition(".")[2] in ("scenario", "method", "name")
+    if inspect.isclass(value) or (names_one and not isinstance(value, PLAIN)):
+        return _add(value, things)
+    return value
+
+
+def names_in(value: Any) -> set[str]:
+    """Return all texts in nested mappings and lists."""
+    if isinstance(value, Mapping):
+        return set().union(*map(names_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(names_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
+def _in_main(name: str) -> object:
+    return getattr(sys.modules["__main__"], name.partition(":")[2], None)
+
+
+def _is_importable(thing: object, current: set[str]) -> bool:
+    """Return whether any process can import a class by its name, as it is here."""
+    if not inspect.isclass(thing) or thing.__module__ == "__main__":
+        return False
+    module = sys.modules.get(thing.__module__)
+    if module is None or getattr(module, thing.__qualname__, None) is not thing:
+        return False
+    return thing.__module__ in current or not _is_users(module)
+
+
+def _modules_of(thing: object) -> list[str]:
+    """Return the loaded modules of the user's that a class or an object may use."""
+    kind = thing if inspect.isclass(thing) else type(thing)
+    found: dict[str, ModuleType] = {}
+    waiting = deque([kind.__module__])
+    while waiting:
+        name = waiting.popleft()
+        module = sys.modules.get(name)
+        if name in found or module is None or not (name == "__main__" or _is_users(module)):
+            continue
+        found[name] = module
+        for value in list(vars(module).values()):
+            inner = value.__name__ if isinstance(value, ModuleType) else None
+            waiting.append(inner or str(getattr(value, "__module__", None)))
+    return [name for name in found if name != "__main__"]
+
+
+def _is_users(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and is_users_file(module.__name__, file)
+
+
+def _hash_of(thing: object) -> str:
+    """Return a hash of an object's attributes that is the same in every process, or nothing."""
+    import joblib
+
+    try:
+        return str(joblib.hash(vars(thing)))
+    except Exception:  # whatever its attributes raise when they are pickled
+        return ""

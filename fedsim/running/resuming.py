@@ -1,0 +1,119 @@
+"""What a resume checks and records, beyond what a run does: other settings, and other code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsim.config.changes import BUDGET, ON_ERROR, Changes, as_records, changes
+from fedsim.config.experiment import Experiment
+from fedsim.config.model import parse_config
+from fedsim.config.reading import apply_overrides
+from fedsim.config.variants import expand_variants
+from fedsim.errors import ConfigError
+from fedsim.files import read_yaml, write_yaml
+from fedsim.given import is_found_by_name, name_of, names_in, user_code
+from fedsim.record.entries import ReleaseEntry, StepEntry
+from fedsim.record.journal import read_journal
+from fedsim.record.manifest import now
+from fedsim.record.origin import Origin, keep_code
+from fedsim.record.runfolder import RunFolder
+from fedsim.running.jobs import Job
+from fedsim.usercode import UserCode
+
+
+def experiment_of(
+    folder: Path, origin: Origin, overrides: Sequence[str], given: Sequence[object]
+) -> tuple[Experiment, Changes]:
+    """Return the experiment of a run folder, with its user's code as it is now, and what changes.
+
+    Args:
+        folder: the run folder.
+        origin: its origin.
+        overrides: ``dotted.key=value`` assignments.
+        given: classes and objects that the run was given in Python.
+
+    Raises:
+        ConfigError: if an override is wrong, or may not change; or if a class or an object that
+            the run was given is not given now, or is another one.
+    """
+    raw = read_yaml(folder / "config.yaml")
+    code = _code_of(raw, folder, origin, given)
+    before = parse_config(raw, code)
+    config = parse_config(apply_overrides(raw, overrides), code) if overrides else before
+    changed = changes(before, config)
+    return Experiment(config, expand_variants(config, code), code, origin.data_dir), changed
+
+
+def _code_of(raw: Any, folder: Path, origin: Origin, given: Sequence[object]) -> UserCode:
+    things = {name_of(thing): thing for thing in given}
+    for name in things.keys() - names_in(raw):
+        raise ConfigError(
+            f"{name}: this run has no such scenario or method; its names are in "
+            f"{folder / 'config.yaml'}"
+        )
+    code = user_code(raw, origin.import_from, things)
+    for name, before in origin.given.items():
+        now = code.objects.get(name)
+        if now is None and not is_found_by_name(name, before["kind"]):
+            raise ConfigError(
+                f"{folder}: the run was given the {before['kind']} {name} in Python, where it was "
+                f"defined: give it again, as scenario= or method= of fedsim.resume({str(folder)!r})"
+            )
+        if now is not None and before["state"] != now.state:
+            raise ConfigError(
+                f"{name}: its attributes are not those of the object that the run started with; "
+                "give one like it, or start a new run"
+            )
+    return code
+
+
+def require_same_record(changed: Changes, folders: Iterable[RunFolder]) -> None:
+    """Check that what is recorded so far would be the same with the new settings.
+
+    Raises:
+        ConfigError: if not.
+    """
+    skipped = changed.get(ON_ERROR, ("",))[0] == "skip"
+    if not skipped and BUDGET not in changed:
+        return
+    for one in folders:
+        for entry in read_journal(one.journal) if one.journal.exists() else ():
+            if BUDGET in changed and isinstance(entry, ReleaseEntry) and entry.refused:
+                key, what = BUDGET, "a release that was refused, which the new budget may allow"
+            elif skipped and isinstance(entry, StepEntry) and entry.failed:
+                key, what = ON_ERROR, "an evaluation that failed and was skipped"
+            else:
+                continue
+            raise ConfigError(
+                f"{key}: cannot change any more: {one.path} has {what}; start a new run"
+            )
+
+
+def note_changes(
+    folder: Path, experiment: Experiment, changed: Changes, jobs: Sequence[Job]
+) -> None:
+    """Replace the configuration; the manifests keep what it was."""
+    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
+    for job in jobs:
+        if manifest := job.folder.manifest():
+            told = [*manifest.get("changes", []), *as_records(changed, now())]
+            job.folder.update_manifest(changes=told)
+            job.folder.create(job.configuration)
+
+
+def note_new_code(
+    folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]
+) -> None:
+    """Record that a resume runs other code than the run so far, if it does."""
+    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
+    if not changed:
+        return
+    kept, told = keep_code(folder, experiment.code), ", ".join(changed)
+    text = f"resumed with other code: {told} changed since the run started, or cannot be compared"
+    text += f"; {kept.name}/ holds the new code" if kept else ""
+    for job in jobs:
+        job.folder.path.mkdir(parents=True, exist_ok=True)
+        warnings = [*job.folder.manifest().get("warnings", []), text]
+        job.folder.update_manifest(warnings=warnings)

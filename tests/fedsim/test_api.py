@@ -1,0 +1,206 @@
+"""What ``import fedsim`` offers: its names, errors as users see them, progress, absolute paths."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedsim
+from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError
+from fedsim.record.progress import Progress
+from fedsim.running.jobs import Job, Listener
+from tests.util.small import UserModule, small
+
+NAMES = {"run", "resume", "load", "best", "plot", "compare", "evaluate", "list_runs"}
+
+
+class TestNames:
+    def test_they_are_listed_and_exist(self) -> None:
+        assert set(fedsim.__all__) == NAMES | {"Run", "__version__"}
+        assert set(fedsim.__all__) <= set(dir(fedsim))
+        for name in NAMES:
+            assert callable(getattr(fedsim, name))
+            assert inspect.getdoc(getattr(fedsim, name)), name
+        assert fedsim.__version__ == metadata.version("fedsim")
+
+    def test_an_unknown_one_is_an_attribute_error(self) -> None:
+        with pytest.raises(AttributeError, match="has no attribute 'rnu'"):
+            fedsim.rnu  # noqa: B018
+
+    def test_help_says_what_a_mapping_may_hold(self, here: Path) -> None:
+        text = inspect.getdoc(fedsim.run) or ""
+        start, end = text.index("fedsim.run({"), text.index("})")
+        source = inspect.cleandoc(text[start : end + 2])
+        config = eval(source.replace("fedsim.run(", "dict(", 1))
+        from fedsim.config.experiment import prepare
+
+        assert len(prepare(config).variants) > 1
+
+
+class Misbehaves(Listener):
+    def progress(self, job: Job, progress: Progress) -> None:
+        raise Interrupted("enough")
+
+
+OBJECTIVE = """
+    from fedsim.space import Parameter, Space
+
+    def inner(x):
+        return 1 / (x - x)  # the mistake
+
+    class Wrong:
+        direction, agents, space = "maximize", 2, Space((Parameter("x", 0, 1),))
+
+        def objective(self, agent):
+            return lambda point, rng: inner(point["x"])
+"""
+
+
+def shown(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+class TestErrors:
+    def test_the_users_traceback_is_shown_and_ours_is_short(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = user_module(OBJECTIVE)
+        with pytest.raises(ObjectiveError) as caught:
+            fedsim.run(small(scenario={"name": f"{name}:Wrong"}))
+        text = shown(caught.value)
+        assert "return 1 / (x - x)  # the mistake" in text
+        assert text.index("ObjectiveError: the objective raised") < text.index("# the mistake")
+        assert text.count("ZeroDivisionError: ") == 1
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert [Path(frame.filename).name for frame in frames] == ["test_api.py", "api.py"]
+        assert "During handling" not in text
+        assert caught.value.folder == here / "runs" / "small-1"
+
+    def test_a_resume_shows_it_too(self, here: Path, user_module: UserModule) -> None:
+        name = user_module(OBJECTIVE)
+        for again in (lambda: fedsim.run(small(scenario={"name": f"{name}:Wrong"})), self.resumed):
+            with pytest.raises(ObjectiveError) as caught:
+                again()
+            assert shown(caught.value).count("# the mistake") == 1
+
+    def resumed(self) -> Any:
+        return fedsim.resume("runs/small-1")
+
+    def test_a_wrong_configuration_shows_no_frames_of_ours(self, here: Path) -> None:
+        with pytest.raises(ConfigError, match="rounds: ") as caught:
+            fedsim.run(small(rounds=0))
+        assert len(traceback.extract_tb(caught.value.__traceback__)) == 2
+        assert caught.value.folder is None
+
+    def test_an_interrupted_run_names_its_folder(self, here: Path) -> None:
+        with pytest.raises(Interrupted) as caught:
+            fedsim.run(small(), listener=Misbehaves())
+        assert caught.value.folder == here / "runs" / "small-1"
+
+
+class TestProgress:
+    @pytest.mark.parametrize(
+        ("terminal", "kernel", "asked", "seen"),
+        [
+            (False, False, None, False),
+            (True, False, None, True),
+            (False, True, None, True),
+            (True, True, False, False),
+            (False, False, True, True),
+        ],
+    )
+    def test_it_is_shown_where_somebody_looks(
+        self,
+        here: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        terminal: bool,
+        kernel: bool,
+        asked: bool | None,
+        seen: bool,
+    ) -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+        monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+        if kernel:
+            monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        fedsim.run(small(), progress=asked)
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert ("small-1" in err) == seen
+
+    def test_a_listener_takes_its_place(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        fedsim.run(small(), listener=Listener())
+        assert capsys.readouterr().err == ""
+
+
+class TestPaths:
+    def test_results_are_found_after_a_change_of_folder(
+        self, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        finished, loaded = fedsim.run(small()), fedsim.load("runs/small-1")
+        (listed,) = fedsim.list_runs()
+        (here / "other").mkdir()
+        monkeypatch.chdir(here / "other")
+        for folder in (finished.folder, loaded.folder, listed.folder):
+            assert folder == here / "runs" / "small-1"
+        assert len(finished.observations) == len(loaded.observations)
+        assert not (here / "runs" / "small-1" / "variant.txt").exists()
+
+
+class TestTheRest:
+    def test_best_compare_and_plot_take_runs_and_folders(self, here: Path) -> None:
+        run = fedsim.run(small(variants={"a": {}, "b": {"rounds": 1}}, seeds=[0, 1]))
+        assert fedsim.best("runs/small-1", variant="b") == run.best(variant="b")
+        assert {row.variant for row in fedsim.compare(run).rows} == {"a", "b"}
+        assert fedsim.plot(run, out="p.png").path == Path("p.png")
+
+    def test_evaluate_takes_anything_that_is_a_scenario(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = user_module(
+            """
+            from fedsim.space import Parameter, Space
+            from fedsim.workload import Evaluation
+            class Line:
+                direction, space = "maximize", Space((Parameter("x", 0, 1),))
+                def __init__(self, agents: int = 2, slope: float = 2.0):
+                    self.agents, self.slope = agents, slope
+                def objective(self, agent):
+                    return lambda p, rng: Evaluation(self.slope * p["x"] + agent, 0.5)
+            """
+        )
+        named = {"name": f"{name}:Line", "slope": 4}
+        (here / "line.yaml").write_text(f"scenario: {name}:Line\nmethod: ts\nrounds: 1\n")
+        for scenario, value in ((f"{name}:Line", 2.5), (named, 4.0), ("line.yaml", 2.5)):
+            found = fedsim.evaluate(scenario, {"x": 0.75}, agent=1)
+            assert (found.y, found.noiseless) == (value, 0.5)
+        found = fedsim.evaluate(f"{name}:Line", [0.75], overrides=["scenario.slope=8"])
+        assert found.y == 6.0
+
+    def test_evaluate_takes_an_object(self) -> None:
+        from tests.fedsim.test_given import Mine
+
+        assert fedsim.evaluate(Mine(by=3), {"x": 0.5}).y == 3.5
+        assert fedsim.evaluate(Mine, {"x": 0.5}).y == 10.5
+
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: fedsim.evaluate("synthetic", {"x": 2}), "x: expected"),
+            (lambda: fedsim.evaluate("synthetic", {"y": 1}), "y"),
+            (lambda: fedsim.evaluate("synthetic", [0.5], agent=200), "agent: expected 0 to 199"),
+            (lambda: fedsim.evaluate("syntetic", [0.5]), "did you mean 'synthetic'"),
+        ],
+    )
+    def test_mistakes_are_named(self, here: Path, call: Any, message: str) -> None:
+        with pytest.raises(FedsimError, match=message):
+            call()
