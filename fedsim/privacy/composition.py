@@ -31,7 +31,7 @@ from fedsim.privacy.placement import (
     Window,
     log_tail_of,
     lowest_point,
-    renyi_bounds,
+    renyi_bound,
     window_of,
 )
 from fedsim.space import Array
@@ -103,8 +103,7 @@ class Composition:
         self, components: Sequence[Component], delta: float, direction: Direction
     ) -> float:
         """Return a bound on epsilon that needs no grid, at least 0."""
-        bounds = renyi_bounds(self._counted(components, delta, direction), delta)
-        return max(0.0, float(bounds.min()))
+        return max(0.0, renyi_bound(self._counted(components, delta, direction), delta))
 
     def epsilon(
         self, components: Sequence[Component], delta: float, direction: Direction

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import logsumexp
 
 from fedsim.privacy.losses import Direction, bulk, discretise, loss_at
 from fedsim.space import Array
@@ -28,7 +29,8 @@ class Cumulants:
         log_moments: ln E[exp(theta loss)], shape (number of tilts,).
         means: of the tilted loss.
         variances: of the tilted loss.
-        losses: some values of the loss, ascending.
+        losses: the values of the loss, ascending.
+        log_masses: ln of their untilted probabilities.
         log_below: ln of the untilted probability up to each of them.
         log_infinite: ln of the probability of an infinite loss.
     """
@@ -37,8 +39,13 @@ class Cumulants:
     means: Array
     variances: Array
     losses: Array
+    log_masses: Array
     log_below: Array
     log_infinite: float
+
+    def log_moment(self, tilt: float) -> float:
+        """Return ln E[exp(tilt loss)]."""
+        return float(logsumexp(self.log_masses + tilt * self.losses))
 
 
 def cumulants(
@@ -82,6 +89,7 @@ def cumulants(
         means=means,
         variances=(weights * centred**2).sum(axis=1) / sums,
         losses=losses,
+        log_masses=log_masses,
         log_below=np.logaddexp.accumulate(log_masses),
         log_infinite=loss.log_infinite,
     )

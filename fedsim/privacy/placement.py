@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from fedsim.privacy.cumulants import TILTS, Cumulants
 from fedsim.privacy.ledger import Component
@@ -18,11 +19,12 @@ LARGEST_GRID = 2**20
 """The most points of a grid; one epsilon then takes about 1 s and 0.3 GB."""
 
 LEFT_OUT = 1e-4
-"""At most so much of delta are infinite losses, and of the tilted sum what is outside the grid."""
+"""The largest part of delta that infinite losses, and the tilted sum outside the grid, may take."""
 
 _SMALLEST_GRID = 2**14
 _ROUNDED = 5e-6  # of epsilon: by how much rounding to the grid may raise it
 _RELATIVE_STEP = 1e-9  # at least, of a release's mean loss: losses may be all but constant
+_LOG_TILT_ERROR = 1e-5  # of the best tilt's logarithm
 _ALIGNMENT = 4096  # grids of similar ledgers then share their transforms
 
 Counted = Sequence[tuple[Component, Cumulants]]
@@ -97,17 +99,50 @@ def log_tail_of(components: Sequence[Component], delta: float) -> float:
     return math.floor(exact) * math.log(16)
 
 
-def renyi_bounds(counted: Counted, delta: float) -> Array:
-    """Return a bound on epsilon from each tilt but the first, which is 0.
+def renyi_bound(counted: Counted, delta: float) -> float:
+    """Return the smallest bound on epsilon from a Renyi divergence, of any order.
 
-    From the Renyi divergences by Canonne, Kamath and Steinke (arXiv 2004.00010, Prop. 12).
+    Between two neighbours of the best of :data:`TILTS`: a moment may grow steeply with its order.
     """
+    log_delta = _log_delta(counted, delta)
+    bounds = renyi_bounds(counted, delta)
+    best = int(np.argmin(bounds)) + 1
+    low, high = TILTS[max(best - 1, 1)], TILTS[min(best + 1, len(TILTS) - 1)]
+
+    def bound(log_tilt: float) -> float:
+        tilt = np.array([math.exp(log_tilt)])
+        moment = math.fsum(c.releases * one.log_moment(float(tilt[0])) for c, one in counted)
+        return float(_converted(tilt, np.array([moment]), log_delta)[0])
+
+    found = minimize_scalar(
+        bound,
+        bounds=(math.log(low), math.log(high)),
+        method="bounded",
+        options={"xatol": _LOG_TILT_ERROR},
+    )
+    return min(float(bounds.min()), float(found.fun))
+
+
+def renyi_bounds(counted: Counted, delta: float) -> Array:
+    """Return a bound on epsilon from each tilt but the first, which is 0."""
+    return _converted(TILTS[1:], _log_moments(counted)[1:], _log_delta(counted, delta))
+
+
+def _converted(tilts: Array, log_moments: Array, log_delta: float) -> Array:
+    """Return bounds on epsilon from Renyi divergences of the orders ``tilts`` + 1.
+
+    By Canonne, Kamath and Steinke (arXiv 2004.00010, Prop. 12).
+    """
+    orders = tilts + 1
+    found: Array = (log_moments - log_delta - np.log(orders)) / tilts + np.log(tilts / orders)
+    return found
+
+
+def _log_delta(counted: Counted, delta: float) -> float:
+    """Return ln of what is left of delta for finite losses."""
     log_delta = math.log(delta)
     infinite = sum(c.releases * math.exp(one.log_infinite - log_delta) for c, one in counted)
-    log_delta += math.log1p(-infinite)  # at most LEFT_OUT
-    tilt, order = TILTS[1:], TILTS[1:] + 1
-    log_moments = _log_moments(counted)[1:]
-    return np.asarray((log_moments - log_delta - np.log(order)) / tilt + np.log(tilt / order))
+    return log_delta + math.log1p(-infinite)  # at most LEFT_OUT
 
 
 def window_of(counted: Counted, delta: float) -> Window:

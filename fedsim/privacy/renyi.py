@@ -29,6 +29,8 @@ MOMENT_ORDERS = tuple(float(order) for order in range(2, 65))
 
 _CACHED_KEYS = 256
 _TINY_DELTA = 1e-30
+_MOMENT_ERROR = 1e-12  # of ln A_a: a series ends at terms of exp(-30), and has binomials of order a
+_ULPS = 8 * float(np.finfo(float).eps)
 
 
 class MomentsAccountant:
@@ -111,7 +113,8 @@ class RdpAccountant:
         """Return the Renyi divergences of one release, shape (number of orders,).
 
         dp-accounting exposes them only through its conversion to epsilon, which adds a constant
-        per order; the constant is measured at divergence 1 and subtracted.
+        per order; the constant is measured at divergence 1 and subtracted. Both are rounded, and
+        dp-accounting's moments A_a too. That is added, so that divergences are never too small.
         """
         import dp_accounting as dp
         from dp_accounting.rdp import rdp_privacy_accountant as rdp
@@ -122,7 +125,8 @@ class RdpAccountant:
             for order in self._orders():
                 epsilon = rdp.RdpAccountant([order]).compose(event).get_epsilon(_TINY_DELTA)
                 constant = rdp.compute_epsilon([order], [1.0], _TINY_DELTA)[0] - 1.0
-                divergences.append(max(0.0, epsilon - constant))
+                rounding = _MOMENT_ERROR / (order - 1) + _ULPS * (abs(epsilon) + abs(constant))
+                divergences.append(max(0.0, epsilon - constant) + rounding)
         return np.array(divergences)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
@@ -212,6 +212,8 @@ def test_accountants_are_ordered(q: float, z: float, releases: int, delta: float
     releases=st.floats(0, 4).map(lambda x: round(10**x)),
     delta=st.floats(-200, -0.1).map(lambda x: 10**x) | st.floats(-15, -1).map(lambda x: 10**x),
 )
+@example(q=1e-4, z=1.0, releases=10, delta=1e-81)  # the best order is between two steep ones
+@example(q=1e-4, z=1.0, releases=10, delta=1e-160)
 @settings(max_examples=40, deadline=None)
 def test_no_bound_is_smaller_than_pld(q: float, z: float, releases: int, delta: float) -> None:
     pld = epsilon(PLD, q, z, releases, delta)
@@ -452,3 +454,35 @@ def test_the_loss_is_that_of_the_agent_who_pays_most() -> None:
     spent = Ledger.from_events([shared, own])
     assert privacy_loss(spent, 1e-3, LocalAccountant()).epsilon == 1.5
     assert privacy_loss(spent.of(None), 1e-3, LocalAccountant()).epsilon == 0.5
+
+
+def renyi_divergence(q: float, z: float, order: int) -> float:
+    """Return the divergence of one release; all terms are positive, and nothing cancels."""
+    terms = (
+        math.comb(order, i) * (1 - q) ** (order - i) * q**i * math.expm1(i * (i - 1) / (2 * z**2))
+        for i in range(2, order + 1)
+    )
+    return math.log1p(math.fsum(terms)) / (order - 1)
+
+
+@pytest.mark.parametrize("q", [1e-6, 1e-4, 0.01, 0.3])
+@pytest.mark.parametrize("z", [0.9, 10.0, 1000.0])
+def test_renyi_divergences_are_never_too_small(q: float, z: float) -> None:
+    # As good as 0 for dp-accounting; multiplied by a million releases, they are not.
+    orders = (2, 3, 8, 32)
+    accountant = RdpAccountant(tuple(float(order) for order in orders))
+    found = accountant._divergences(q, z)
+    for order, divergence in zip(orders, found, strict=True):
+        exact = renyi_divergence(q, z, order)
+        assert exact <= divergence <= exact * (1 + 1e-9) + 2e-12
+
+
+def test_rdp_is_an_upper_bound_for_a_million_tiny_releases() -> None:
+    import dp_accounting as dp
+
+    q, z, releases, delta = 1e-6, 10.0, 10**6, 1e-5
+    # The sum of so many small losses is normal: a Gaussian release of this multiplier.
+    limit = dp.get_epsilon_gaussian(1 / (q * math.sqrt(releases * math.expm1(z**-2))), delta)
+    assert limit == pytest.approx(9.06e-5, rel=1e-3)
+    assert epsilon(PLD, q, z, releases, delta) == pytest.approx(limit, rel=1e-3)
+    assert epsilon(RDP, q, z, releases, delta) >= limit
