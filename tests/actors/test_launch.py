@@ -18,8 +18,8 @@ from fedsim.actors.server import Progressed
 from fedsim.config.model import Config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, ResourceError, RunError, UserCodeError
+from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
-from fedsim.record.runfolder import locked
 from fedsim.running.jobs import Job, Listener
 from fedsim.simulation.loop import Simulation
 from tests.util.bowl import OURS, journal, troubled, undisturbed
