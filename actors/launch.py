@@ -18,7 +18,7 @@ from fedsim.actors.plan import Plan, plan_for
 from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
-from fedsim.record.runfolder import is_locked
+from fedsim.record.locking import is_locked
 from fedsim.resources import usable_cpus
 from fedsim.running.jobs import Job, Listener
 

@@ -16,8 +16,9 @@ from fedsim.errors import of_run
 from fedsim.files import slugify, user_path
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
+from fedsim.record.locking import locked
 from fedsim.record.origin import Origin
-from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
+from fedsim.record.runfolder import RunFolder, begin, new_run_folder
 from fedsim.running.execution import execute
 from fedsim.running.jobs import Job, Listener, is_done
 from fedsim.running.placement import Placement, place
@@ -55,9 +56,9 @@ def run(
     checks, placement = place(experiment, experiment.jobs, jobs)
     _pack(experiment.code, placement)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    code, origin = experiment.code, Origin.of(experiment.code, experiment.data_dir)
-    told = {**origin.record(), "variants": list(experiment.variants)}
-    begin(folder, experiment.config.model_dump(mode="json"), told, code)
+    code = experiment.code
+    origin = Origin.of(code, experiment.data_dir, experiment.variants)
+    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())

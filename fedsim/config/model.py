@@ -139,7 +139,7 @@ class Config(BaseModel):
         method: ``name`` and the method's own settings; or only its name.
         rounds: queries per agent after the initial design, T.
         seeds: one job each, e.g. ``[0, 1]`` or ``0-9``.
-        backend: ``serial`` (this process), ``ray``, or ``auto``: Ray if the run is large enough.
+        backend: ``serial`` (this machine, no Ray), ``ray``, or ``auto``: what takes less time.
         agents_per_actor: how many agents share one Ray actor, or ``auto``: one actor per CPU.
         address: an existing Ray cluster, or None for a private local one.
         privacy: accounting and noise.

@@ -87,7 +87,7 @@ def drop_replaced(dp: dict[str, Any], given: Collection[str]) -> None:
         dp: the merged settings; changed.
         given: the names of the newer ones.
     """
-    new_noise = dp["noise_multiplier"] is not None and "noise_multiplier" in given
+    new_noise = dp.get("noise_multiplier") is not None and "noise_multiplier" in given
     new_target = dp.get("epsilon") is not None and bool({*TARGET} & {*given})
     if new_noise != new_target:
         for name in TARGET if new_noise else NOISE:

@@ -49,7 +49,7 @@ def swept(
     """Return the variants of a sweep: overrides by label.
 
     Args:
-        variants: overrides by label; each is swept. None: the base alone.
+        variants: overrides by label; each is swept. If there are none, the base is.
         grid: values by dotted key, crossed.
         side_by_side: values by dotted key, all lists of one length: ``zip``.
 

@@ -29,11 +29,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
-from fedsim.cells import Indices
 from fedsim.errors import ConfigError, RunError, require
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Space
+from fedsim.space.cells import Indices
 from fedsim.surrogates.exact_gp import best_variance, condition
 from fedsim.surrogates.fit import Hyperparameters, fit
 from fedsim.surrogates.kernels import Kernel

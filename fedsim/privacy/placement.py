@@ -19,7 +19,7 @@ LARGEST_GRID = 2**20
 """The most points of a grid; one epsilon then takes about 1 s and 0.3 GB."""
 
 LEFT_OUT = 1e-4
-"""At most so much of delta are infinite losses, and of the tilted sum what is outside the grid."""
+"""The largest part of delta that infinite losses, and the tilted sum outside the grid, may take."""
 
 _SMALLEST_GRID = 2**14
 _ROUNDED = 5e-6  # of epsilon: by how much rounding to the grid may raise it

@@ -18,12 +18,12 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import FedsimError, RunFolderError
-from fedsim.parameters import AnyParameter
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.space import Choice, Parameter, Space
+from fedsim.space.parameters import AnyParameter
 
 PARAMETERS: dict[str, type[AnyParameter]] = {kind.__name__: kind for kind in (Parameter, Choice)}
 """The classes of parameters, by the name that a manifest has for them."""

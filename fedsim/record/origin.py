@@ -9,7 +9,7 @@ is for a process that has them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,18 +32,22 @@ class Origin:
         given: the classes and objects that the run was given in Python, by name: ``kind`` (class
             or object), the SHA-256 of the ``source``, and a hash of an object's ``state``; the
             hashes are empty if they are not known.
+        variants: the labels of the variants, in order; none if an earlier version did not keep
+            them.
     """
 
     import_from: tuple[str, ...]
     data_dir: str | None
     modules: Mapping[str, str]
     given: Mapping[str, Mapping[str, str]]
+    variants: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, code: UserCode, data_dir: str | None) -> Origin:
+    def of(cls, code: UserCode, data_dir: str | None, variants: Iterable[str] = ()) -> Origin:
         """Return the origin of a run of some code."""
         given = {name: one.record() for name, one in code.objects.items()}
-        return cls(code.folders, data_dir, {s.name: s.digest for s in code.sources}, given)
+        modules = {source.name: source.digest for source in code.sources}
+        return cls(code.folders, data_dir, modules, given, tuple(variants))
 
     @classmethod
     def read(cls, folder: Path) -> Origin:
@@ -59,13 +63,20 @@ class Origin:
         found = read_yaml(folder / FILE)
         folders = found["import_from"]  # earlier versions knew one
         places = (folders,) if isinstance(folders, str) else tuple(folders)
-        return cls(places, found["data_dir"], found.get("modules", {}), found.get("given", {}))
+        return cls(
+            places,
+            found["data_dir"],
+            found.get("modules", {}),
+            found.get("given", {}),
+            tuple(found.get("variants", ())),
+        )
 
     def record(self) -> dict[str, Any]:
         """Return what ``origin.yaml`` holds."""
-        told = {"import_from": list(self.import_from), "data_dir": self.data_dir}
+        told: dict[str, Any] = {"import_from": list(self.import_from), "data_dir": self.data_dir}
         given = {name: dict(one) for name, one in self.given.items()}
-        return {**told, "modules": dict(self.modules), "given": given}
+        told |= {"modules": dict(self.modules), "given": given, "variants": list(self.variants)}
+        return told
 
     def changes(self, now: Origin) -> list[str]:
         """Return which modules and classes are others now, or cannot be compared."""

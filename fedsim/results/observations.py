@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedsim.parameters import Column
 from fedsim.record.entries import Recorded, StepEntry
 from fedsim.record.manifest import Facts
 from fedsim.space import Space
+from fedsim.space.parameters import Column
 
 ROWS = 20_000
 """Rows that are kept in memory before they are written."""

@@ -18,7 +18,7 @@ from scipy.optimize import fmin_l_bfgs_b, fmin_tnc
 from threadpoolctl import threadpool_limits
 
 from fedsim.acquisition import best_apart, whole_cube
-from fedsim.refinement import NEWTON_DIMENSIONS, Differentiable, newton, quasi_newton
+from fedsim.acquisition.refinement import NEWTON_DIMENSIONS, Differentiable, newton, quasi_newton
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel

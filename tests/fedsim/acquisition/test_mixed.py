@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, piecewise_values, whole_cube
-from fedsim.cells import Cells
-from fedsim.mixed import climb_in_space, neighbours
+from fedsim.acquisition.mixed import climb_in_space, neighbours
 from fedsim.space import Array, Choice, Parameter, Space
+from fedsim.space.cells import Cells
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.rff import FeatureFunction, draw_features
 

@@ -4,12 +4,13 @@ Papers: DP-FTS-DE (NeurIPS 2021), App. B.2.6: many random candidates, then L-BFG
 may be piecewise: each sub-region of the cube has its own (Alg. 2, line 8).
 
 Deviations: the best candidates are refined, instead of 20 random points: in one and two dimensions
-by Newton's method for all of them at once, above by L-BFGS-B (:mod:`fedsim.refinement` says why;
-``python -m tests.benchmarks.refinement`` shows it). Gradients are analytic. No start leaves its
-sub-region, so that none meets the jumps between them. There are by default fewer candidates
-(400 instead of 1000) and starts (4 instead of 20). On a finite grid every point is compared. Where
-other parameters take finitely many values, candidates have such values, and so has every point
-that is compared later (:mod:`fedsim.mixed`): what is scored is what will be evaluated.
+by Newton's method for all of them at once, above by L-BFGS-B
+(:mod:`fedsim.acquisition.refinement` says why; ``python -m tests.benchmarks.refinement`` shows it).
+Gradients are analytic. No start leaves its sub-region, so that none meets the jumps between them.
+There are by default fewer candidates (400 instead of 1000) and starts (4 instead of 20). On a
+finite grid every point is compared. Where other parameters take finitely many values, candidates
+have such values, and so has every point that is compared later (:mod:`fedsim.acquisition.mixed`):
+what is scored is what will be evaluated.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from fedsim.acquisition.mixed import climb_in_space
+from fedsim.acquisition.refinement import Differentiable
 from fedsim.errors import ConfigError
-from fedsim.mixed import climb_in_space
-from fedsim.refinement import Differentiable
 from fedsim.space import Array, Box, Space
 
 

@@ -1,7 +1,7 @@
 """The parameters of search spaces: numbers, and choices among a few values.
 
 A parameter has one coordinate in [0, 1]. Where it takes finitely many values, ``cells`` says which
-coordinates stand for which (:mod:`fedsim.cells`); otherwise ``cells`` is None.
+coordinates stand for which (:mod:`fedsim.space.cells`); otherwise ``cells`` is None.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.cells import Cells, Discrete, Levels, LogCells
 from fedsim.errors import ConfigError, nearest, require
+from fedsim.space.cells import Cells, Discrete, Levels, LogCells
 
 Value = float | int | str | bool
 """What a parameter can be in a point."""

@@ -20,19 +20,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.cells import Array, Indices, Levels
 from fedsim.errors import ConfigError, nearest
-from fedsim.parameters import AnyParameter, Choice, Parameter, Value
-
-__all__ = [
-    "Array",
-    "Box",
-    "Choice",
-    "Parameter",
-    "Space",
-    "Value",
-    "uniform_design",
-]
+from fedsim.space.cells import Array, Indices, Levels
+from fedsim.space.parameters import AnyParameter, Choice, Parameter, Value
 
 GRID_POINTS = 2**14
 """A finite space with at most so many points is a grid: all its points are compared."""

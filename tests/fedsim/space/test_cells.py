@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedsim.cells import Cells, Discrete, Levels, LogCells
+from fedsim.space.cells import Cells, Discrete, Levels, LogCells
 
 LAYOUTS: list[Discrete] = [
     *(Levels(n) for n in (2, 3, 7, 50, 1000, 2**40)),

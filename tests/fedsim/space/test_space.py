@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.cells import Levels
 from fedsim.errors import ConfigError
 from fedsim.space import Array, Box, Choice, Parameter, Space, uniform_design
+from fedsim.space.cells import Levels
 
 UNIT = st.floats(0, 1)
 WIDTH = st.floats(1e-2, 1e3)

@@ -1,10 +1,10 @@
 """Climbs on spaces of which some parameters take finitely many values.
 
 A climb alternates between the numbers that vary continuously, with all else fixed
-(:mod:`fedsim.refinement`), and steps to the best neighbour, a point that differs in one of the
-other parameters: any other option of a choice, or a number 1, 2, 4, 8, ... values away. It ends
-where no neighbour is better. Every value that it compares is the function's at a point of the
-space, never at one in between that would be rounded afterwards.
+(:mod:`fedsim.acquisition.refinement`), and steps to the best neighbour. A neighbour differs in one
+of the other parameters: it has any other option of a choice, or a number that is 1, 2, 4, 8, ...
+values away. The climb ends where no neighbour is better. Every value that it compares is the
+function's at a point of the space, never at one in between that would be rounded afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.refinement import NEWTON_DIMENSIONS, Differentiable, climb
+from fedsim.acquisition.refinement import NEWTON_DIMENSIONS, Differentiable, climb
 from fedsim.space import Array, Box, Choice, Space
 
 _TURNS = 20  # at most, of climbing the numbers and stepping to neighbours

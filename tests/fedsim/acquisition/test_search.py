@@ -18,8 +18,8 @@ from fedsim.acquisition import (
     piecewise_values,
     whole_cube,
 )
+from fedsim.acquisition.refinement import Differentiable, climb, newton, quasi_newton
 from fedsim.errors import ConfigError
-from fedsim.refinement import Differentiable, climb, newton, quasi_newton
 from fedsim.space import Array, Box, Parameter, Space
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.rff import FeatureFunction, draw_features
