@@ -6,46 +6,36 @@ one job at a time over that with one job per CPU; the CPU time is that of all pr
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import fedsim
 from fedsim.resources import usable_cpus
+from fedsim.yamltext import parse_yaml
 
 GAIN_PER_CPU_BUDGET = 0.85
 
 
-def configuration() -> dict[str, Any]:
-    """Return the sweep: 18 variants of 5 seeds, half a second to a second each."""
-    variants = {
-        f"{regions} sub-regions, q {rate}, length scale {scale}": {
-            "method": {
-                "subregions": regions,
-                "dp": {"sampling_rate": rate},
-                "surrogate": {"length_scale": scale},
-            }
-        }
-        for regions, rate, scale in itertools.product((1, 2, 4), (0.2, 0.5), (0.05, 0.1, 0.2))
-    }
-    return {
-        "name": "sweep",
-        "scenario": {"name": "synthetic", "agents": 20},
-        "method": {"name": "dp-fts-de", "message": {"features": 50}},
-        "rounds": 20,
-        "seeds": "0-4",
-        "backend": "serial",
-        "variants": variants,
-    }
+CONFIGURATION = """
+name: sweep
+scenario: {name: synthetic, agents: 20}
+method: {name: dp-fts-de, message: {features: 50}}
+rounds: 20
+seeds: 0-4
+backend: serial
+grid:
+  method.subregions: [1, 2, 4]
+  method.dp.sampling_rate: [0.2, 0.5]
+  method.surrogate.length_scale: [0.05, 0.1, 0.2]
+"""
 
 
 def measure(jobs: int, folder: Path) -> tuple[float, float]:
     """Run the sweep and return wall and CPU seconds."""
     start, before = time.perf_counter(), os.times()
-    fedsim.run(configuration(), out=folder, jobs=jobs)
+    fedsim.run(parse_yaml(CONFIGURATION), out=folder, jobs=jobs)
     after = os.times()
     # Of this process and of those that it has waited for, user and system.
     cpu = sum(after[:4]) - sum(before[:4])
