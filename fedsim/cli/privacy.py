@@ -133,7 +133,8 @@ def _told(tell: Callable[[str], None]) -> Trial:
         count += 1
         if time.monotonic() - told >= _SECONDS_BETWEEN_LINES:
             told = time.monotonic()
-            tell(f"trial {count}: {_option(found)} {value:.7g} costs {significant(epsilon, 5)}")
+            cost = significant(epsilon, 5)
+            tell(f"trial {count}: {_option(found)} {value:.7g} costs epsilon {cost}")
 
     return trial
 

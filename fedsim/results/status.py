@@ -5,6 +5,7 @@ Nothing is written to the folder. Files that the run is writing may be incomplet
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
+from fedsim.results.losses import INFINITE
 from fedsim.results.seeds import SeedRun
 
 
@@ -58,6 +60,8 @@ class Status:
                 "neighbouring_relation": privacy.neighbouring_relation,
                 "sampling": privacy.sampling,
                 privacy.accountant: finite(privacy.epsilon),
+                "source": privacy.source,
+                **({"infinite": INFINITE} if math.isinf(privacy.epsilon) else {}),
             }
         elif progress.spent.releases:  # of a kind that the accountant does not support
             kinds = sorted({event.kind for event, _ in progress.spent.counts})

@@ -109,7 +109,7 @@ def test_a_long_calibration_tells_what_it_does(monkeypatch: pytest.MonkeyPatch) 
     lines = result.stderr.splitlines()
     assert 3 < len(lines) <= 40
     assert lines[0].startswith("trial 1: --noise-multiplier ")
-    assert " costs " in lines[0]
+    assert " costs epsilon " in lines[0]
     monkeypatch.setattr(privacy, "_SECONDS_BETWEEN_LINES", 1e9)
     quick = invoke("calibrate", CALIBRATE | {"--accountant": "moments"}, "--json")
     assert quick.stderr == ""

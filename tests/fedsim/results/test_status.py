@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,7 +17,9 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import RunFolderError
-from fedsim.record.runfolder import locked
+from fedsim.privacy.accountants import PrivacyLoss
+from fedsim.record.locking import locked
+from fedsim.record.progress import Progress
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader
@@ -282,3 +285,14 @@ def test_it_needs_no_pandas() -> None:
     code = "import sys, fedsim.cli.main, fedsim.results.status; assert 'pandas' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_infinite_loss_is_said_in_words() -> None:
+    loss = PrivacyLoss(math.inf, 1e-3, "pld", source="no noise")
+    status = Status("running", None, "maximize", Progress(rounds=3), 0, loss, None)
+    epsilon = status.record()["epsilon"]
+    assert (epsilon["pld"], epsilon["delta"], epsilon["source"]) == (None, 1e-3, "no noise")
+    assert "infinite" in epsilon["infinite"]
+    loss = PrivacyLoss(1.0, 0.1, "pld")
+    finite = Status("running", None, "maximize", Progress(rounds=3), 0, loss, None)
+    assert "infinite" not in finite.record()["epsilon"]
