@@ -50,18 +50,20 @@ class Work:
     """One evaluation, as a task gets it.
 
     Attributes:
-        spec: the run.
+        seed: the run's seed.
+        retries: how often a failed evaluation is tried again.
         agent: the objective's agent.
         t: the round.
         step: the agent's own count of steps.
         index: position among the step's proposals.
         point: the point, in the user's units.
         deadline: seconds that one try may take.
-        patience: seconds to wait for the objective to arrive.
+        patience: seconds to wait for the objective and its code to arrive.
         logs: where it keeps what it prints.
     """
 
-    spec: RunSpec
+    seed: int
+    retries: int
     agent: AgentId
     t: int
     step: int
@@ -140,28 +142,29 @@ def _build(spec: RunSpec, agents: tuple[AgentId, ...]) -> list[Any]:
 
 
 @ray.remote(max_retries=0)
-def evaluate_point(work: Work, objective: list[Any]) -> Result:
+def evaluate_point(work: Work, parts: list[Any]) -> Result:
     """Call an objective at one point.
 
     Args:
         work: the evaluation.
-        objective: a list of one reference, so that it is read once its modules can be imported.
+        parts: references to the user's code and to the objective; in a list, so that the objective
+            is read once its modules can be imported.
     """
     with captured(work.logs.open(work.name, MOST_PRINTED)) as log:
         log.turn(work.whose)
-        result = _evaluate(work, objective)
+        result = _evaluate(work, *parts)
         if result.error is not None:
             result.error.add_output(log.last_lines())
         log.turn("")
         return replace(result, printed=log.drain())
 
 
-def _evaluate(work: Work, objective: list[Any]) -> Result:
-    activate(work.spec.code)
-    black_box = ray.get(objective[0], timeout=work.patience)
+def _evaluate(work: Work, code: Any, objective: Any) -> Result:
+    activate(ray.get(code, timeout=work.patience))
+    black_box = ray.get(objective, timeout=work.patience)
     _one_thread()
     place = where(work.agent, work.t, work.point, platform.node())
-    key, retries = Keys(work.spec.seed, work.agent, work.step), work.spec.retries
+    key, retries = Keys(work.seed, work.agent, work.step), work.retries
     watched = partial(_deadline, work.deadline, place)
     value, error, start = None, None, time.process_time()
     try:

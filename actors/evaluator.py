@@ -98,6 +98,7 @@ class TaskEvaluator:
         self._stopped = stopped
         self._needs: list[Resources] = []
         self._objectives: list[Any] = []
+        self._code: Any = None
         self._pending: dict[Any, _Evaluation] = {}
 
     def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
@@ -162,12 +163,14 @@ class TaskEvaluator:
             raise RunError(f"building the objectives failed: {reason(error)}") from None
         for agent, need in zip(self._agents, self._needs, strict=True):
             check_room(need, f"an evaluation of agent {agent}")
+        self._code = ray.put(self._spec.code)
         self._objectives = objectives
 
     def _evaluation(self, t: int, proposed: Proposed, index: int) -> _Evaluation:
         proposal = proposed.proposals[index]
         work = Work(
-            spec=self._spec,
+            seed=self._spec.seed,
+            retries=self._spec.retries,
             agent=proposed.agent,
             t=t,
             step=proposed.step,
@@ -214,7 +217,7 @@ class TaskEvaluator:
             num_gpus=needs.gpus,
             memory=int(needs.memory_megabytes * 1e6) or None,
             scheduling_strategy="SPREAD",
-        ).remote(one.work, [self._objectives[one.work.agent]])
+        ).remote(one.work, [self._code, self._objectives[one.work.agent]])
 
     def _received(self, ref: Any) -> Result:
         """Return a task's result.

@@ -18,7 +18,7 @@ from fedsim.actors.plan import Plan, plan_for
 from fedsim.actors.server import Progressed, ServerActor
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
-from fedsim.record.runfolder import is_locked
+from fedsim.record.locking import is_locked
 from fedsim.resources import usable_cpus
 from fedsim.running.jobs import Job, Listener
 
@@ -92,7 +92,12 @@ def run_on_ray(
             check_room(need, "an evaluation")
         if config.address is not None:
             plan.check_memory(resources.get("memory", float("inf")) / 1e6)
-        _run_jobs(jobs, plan, config, listener)
+        try:
+            _run_jobs(jobs, plan, config, listener)
+        except SystemError as error:
+            if error.__cause__ is None:
+                raise
+            raise error.__cause__ from None  # what a signal handler raised while Ray's code ran
 
 
 def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, listener: Listener) -> None:

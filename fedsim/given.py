@@ -23,6 +23,7 @@ from typing import Any
 from fedsim.errors import ConfigError
 from fedsim.givensource import source_of
 from fedsim.imports import message_of
+from fedsim.packing import Packed, pack
 from fedsim.usercode import UserCode, is_users_file
 from fedsim.userimports import is_current
 
@@ -50,7 +51,7 @@ class Given:
         kind = thing if inspect.isclass(thing) else type(thing)
         self._by_value = tuple(by_value)
         self._thing: object = thing
-        self._data = b""
+        self._packed: Packed | None = None
         self.source = source_of(kind, {"__main__", *self._by_value})
         self.state = "" if self.is_class else _hash_of(thing)
 
@@ -68,6 +69,11 @@ class Given:
         """Return what a run folder says of it, which is enough to know it again."""
         return {"kind": self.kind, "source": self.digest, "state": self.state}
 
+    @property
+    def lines(self) -> Mapping[str, str]:
+        """In another process: the texts that its code is from, by file."""
+        return {} if self._packed is None else self._packed.lines
+
     def load(self) -> Any:
         """Return the class, or a copy of the object: what a run does to it, it does to a copy.
 
@@ -75,9 +81,7 @@ class Given:
             ConfigError: if it cannot be copied.
         """
         if self._thing is None:
-            import cloudpickle
-
-            thing = cloudpickle.loads(self._data)
+            thing = self.pack().load()
             if self.is_class:
                 self._thing = thing
             return thing
@@ -86,32 +90,23 @@ class Given:
         try:
             return copy.deepcopy(self._thing)
         except Exception as error:
-            why = self._cannot("be copied", error)
-            raise ConfigError(why) from None
+            raise ConfigError(self._cannot("be copied", error)) from None
 
-    def pack(self) -> bytes:
-        """Return it as bytes for another process.
+    def pack(self) -> Packed:
+        """Return it as another process can load it.
 
         Raises:
             ConfigError: if it cannot be sent.
         """
-        if not self._data:
-            import cloudpickle
-
-            modules = [sys.modules[name] for name in self._by_value if name in sys.modules]
-            for module in modules:
-                cloudpickle.register_pickle_by_value(module)
+        if self._packed is None:
             try:
-                self._data = cloudpickle.dumps(self._thing)
+                self._packed = pack(self._thing, self._by_value)
             except Exception as error:
                 raise ConfigError(self._cannot("be sent to other processes", error)) from None
-            finally:
-                for module in modules:
-                    cloudpickle.unregister_pickle_by_value(module)
-        return self._data
+        return self._packed
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_data": self.pack(), "_thing": None}
+        return {**self.__dict__, "_packed": self.pack(), "_thing": None}
 
     def _cannot(self, what: str, error: Exception) -> str:
         return (

@@ -16,8 +16,9 @@ from fedsim.errors import of_run
 from fedsim.files import slugify, user_path
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
+from fedsim.record.locking import locked
 from fedsim.record.origin import Origin
-from fedsim.record.runfolder import RunFolder, begin, locked, new_run_folder
+from fedsim.record.runfolder import RunFolder, begin, new_run_folder
 from fedsim.running.execution import execute
 from fedsim.running.jobs import Job, Listener, is_done
 from fedsim.running.placement import Placement, place

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from fedsim.errors import ConfigError
+from fedsim.packing import show_lines
 from fedsim.usercode import Source, UserCode
 
 _IMPORTING: ContextVar[str] = ContextVar("_IMPORTING", default="")
@@ -37,6 +38,8 @@ def activate(code: UserCode) -> None:
     finder = _finder()
     with finder.lock:
         finder.serve(code)
+    for given in code.objects.values():
+        show_lines(given.lines)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ GROUND = (
     "payloads",
     "resources",
     "usercode",
+    "packing",
     "userimports",
     "imports",
     "givensource",

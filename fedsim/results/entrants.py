@@ -153,6 +153,8 @@ def _scenario(seed: SeedRun, run: Run, *, alone: bool) -> str | None:
 def _code(run: Run, config: Mapping[str, Any]) -> Any:
     """Return what tells a run's own code from another's: its modules, without the method's own."""
     origin = read_yaml(run.whole / "origin.yaml")
+    if config["scenario"]["name"] in (origin.get("given") or {}):  # in Python
+        return origin["given"][config["scenario"]["name"]]
     modules = dict(origin.get("modules") or {})
     own, method = (str(config[k]["name"]).partition(":")[0] for k in ("scenario", "method"))
     if own not in modules:  # of an earlier version, which did not keep the code

@@ -10,7 +10,8 @@ from typing import Any
 
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
-from fedsim.record.runfolder import RunFolder, is_locked
+from fedsim.record.locking import is_locked
+from fedsim.record.runfolder import RunFolder
 from fedsim.results.seeds import is_run, seed_folders
 
 LEVELS = 3

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
+from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import RunFolder, is_locked, run_folder_of
+from fedsim.record.runfolder import RunFolder, run_folder_of
 from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it

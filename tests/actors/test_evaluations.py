@@ -223,7 +223,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     logs = LogFolder(tmp_path, "")
     evaluator = TaskEvaluator(spec, space, [0], deadlines, log, logs, lambda: False)
     evaluator._needs = [Resources(2)]
-    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0, logs)
+    work = Work(0, 0, 0, 0, 0, 0, {}, 5.0, 10.0, logs)
     pending = {"ref": _Evaluation(work, Proposal(np.zeros(1), ""))}
     now = time.monotonic()
     evaluator._pending = {}
@@ -249,8 +249,7 @@ def test_what_a_lost_task_means(
     error: RayError, attempts: int, follows: type[RunError] | None
 ) -> None:
     """Only a process that dies repeatedly counts as its objective's fault."""
-    spec = RunSpec({"name": ""}, {"name": ""}, 1, 0, None)
-    work = Work(spec, 0, 0, 0, 0, {}, 5.0, 10.0, LogFolder(Path(), ""))
+    work = Work(0, 0, 0, 0, 0, 0, {}, 5.0, 10.0, LogFolder(Path(), ""))
     one = _Evaluation(work, Proposal(np.zeros(1), ""), attempts)
     if follows is RunError:
         with pytest.raises(RunError, match="lost an evaluation 3 times"):

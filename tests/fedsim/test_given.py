@@ -65,7 +65,8 @@ def _clean() -> Iterator[None]:
     yield
     sys.path[:] = path
     for name in set(sys.modules) - modules:
-        del sys.modules[name]
+        if name.startswith("users_"):
+            del sys.modules[name]
 
 
 def import_users(here: Path, name: str, text: str) -> Any:

@@ -12,8 +12,8 @@ import pytest
 
 import fedsim
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
+from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
-from fedsim.record.runfolder import locked
 from fedsim.results.status import StatusReader
 from fedsim.running.jobs import Job, Listener
 from tests.util.small import small

@@ -25,7 +25,8 @@ def _as_before() -> Iterator[None]:
     yield
     sys.path[:], sys.meta_path[:] = path, finders
     for name in set(sys.modules) - modules:
-        del sys.modules[name]
+        if name.startswith(("obj_", "pack", "loose", "start_", "go_")):  # this module's own
+            del sys.modules[name]
 
 
 def write(folder: Path, **texts: str) -> None:

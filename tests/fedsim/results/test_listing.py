@@ -10,7 +10,8 @@ import pytest
 
 from fedsim.errors import RunFolderError
 from fedsim.files import write_yaml
-from fedsim.record.runfolder import RunFolder, locked
+from fedsim.record.locking import locked
+from fedsim.record.runfolder import RunFolder
 from fedsim.results.listing import RunSummary, list_runs
 from fedsim.yamltext import format_yaml
 

@@ -18,8 +18,8 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import RunFolderError
 from fedsim.privacy.accountants import PrivacyLoss
+from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
-from fedsim.record.runfolder import locked
 from fedsim.record.tally import Scores
 from fedsim.results.analysis import load
 from fedsim.results.status import Status, StatusReader

@@ -17,9 +17,10 @@ from fedsim.config.model import parse_config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import LAST_OUTPUT, Interrupted, ObjectiveError, RunFolderError
 from fedsim.record.journal import read_journal
+from fedsim.record.locking import locked
 from fedsim.record.logs import read_log
 from fedsim.record.progress import Progress
-from fedsim.record.runfolder import RunFolder, locked
+from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import OWN_LOG, run_serial
 from fedsim.usercode import UserCode
