@@ -122,6 +122,19 @@ def test_variants_have_noise_of_their_own() -> None:
     assert {label: dp_of(again, label) for label in multipliers} == noise
 
 
+def test_a_grid_of_targets() -> None:
+    found = prepare(federated({}, grid={"method.dp.epsilon": [1, 4], "rounds": [2, 8]}))
+    noise = {(v.method["dp"]["epsilon"], v.rounds): v.method["dp"]["noise_multiplier"]
+             for v in found.variants.values()}  # fmt: skip
+    for (target, rounds), z in noise.items():
+        assert target * (1 - 1e-4) < spent(z, rounds) <= target
+    assert len(noise) == 4
+    again = prepare(found.config.model_dump(mode="json"))
+    assert [v.method["dp"] for v in again.variants.values()] == [
+        v.method["dp"] for v in found.variants.values()
+    ]
+
+
 def test_a_control_has_its_variants_noise() -> None:
     found = prepare(federated({"epsilon": 2.0}, noise_control=True))
     control = dp_of(found, "dp-fts-de (noise only)")

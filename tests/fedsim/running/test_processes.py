@@ -152,8 +152,9 @@ def test_more_jobs_than_processes(
             r"ended with exit code 7; an objective that ends its process does this",
             marks=pytest.mark.slow,
         ),
+        # Of the thread, as that of C code is: one for the process may reach another thread later.
         pytest.param(
-            "os.kill(os.getpid(), signal.SIGSEGV)",
+            "signal.raise_signal(signal.SIGSEGV)",
             r"was ended by signal 11 \(Segmentation fault\)",
             marks=pytest.mark.slow,
         ),
@@ -178,7 +179,7 @@ def test_a_process_that_dies_is_named_and_the_run_resumes(
     assert heard.heard["random-search, seed 1"][-1] == "failed"
     broken, other = manifest("runs/small-1/seed-1"), manifest("runs/small-1/seed-0")
     assert (broken["status"], broken["reason"]) == ("failed", str(raised.value))
-    if other["status"] != "done":
+    if other.get("status", "not started") not in ("done", "not started"):
         assert other["status"] == "interrupted"
         assert other["reason"] == "stopped because random-search, seed 1 failed"
     assert not workers(os.getpid())
