@@ -92,7 +92,12 @@ def run_on_ray(
             check_room(need, "an evaluation")
         if config.address is not None:
             plan.check_memory(resources.get("memory", float("inf")) / 1e6)
-        _run_jobs(jobs, plan, config, listener)
+        try:
+            _run_jobs(jobs, plan, config, listener)
+        except SystemError as error:
+            if error.__cause__ is None:
+                raise
+            raise error.__cause__ from None  # what a signal handler raised while Ray's code ran
 
 
 def _run_jobs(jobs: Sequence[Job], plan: Plan, config: Config, listener: Listener) -> None:

@@ -247,7 +247,7 @@ class LiveDisplay(Listener):
             note = Text(track.waiting, style="yellow")
         style = "progress.elapsed" if track.end else "progress.remaining"
         return _Line(
-            Text(track.job.name),
+            Text(track.job.name if self._overall.jobs == 1 else _shortened(track.job.name)),
             ProgressBar(rounds, done, BAR_WIDTH),
             f"{done}/{rounds}",
             note,
@@ -292,3 +292,10 @@ class LiveDisplay(Listener):
             resumed = job.folder.journal.exists()
             self._tracks[key] = _Track(job, resumed, quiet_since=self._quiet_since)
         return self._tracks[key]
+
+
+def _shortened(name: str) -> str:
+    """Return a name without its middle, if it is long: variants of a sweep differ at their ends."""
+    if len(name) <= MOST_NAME:
+        return name
+    return f"{name[: MOST_NAME // 3]}…{name[1 - MOST_NAME + MOST_NAME // 3 :]}"

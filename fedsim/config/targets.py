@@ -79,15 +79,22 @@ def _met(experiment: Experiment, variant: Config) -> Config:
     delta = private_delta_of(found, scenario.agents)
     accountant, epsilon = make_accountant(privacy.accountant), float(dp["epsilon"])
     noise = dp["noise_multiplier"]
+
+    def spent(noise: float) -> float:
+        return privacy_loss(scaled(costs, noise), delta, accountant, privacy.accounting).epsilon
+
     try:
         if noise is None:
-            noise = _rounded_up(noise_for(costs, epsilon, delta, accountant, privacy.accounting))
-        loss = privacy_loss(scaled(costs, noise), delta, accountant, privacy.accounting)
+            smallest = noise_for(costs, epsilon, delta, accountant, privacy.accounting)
+            noise = _rounded_up(smallest)
+            while spent(noise) > epsilon:  # where a grid gets coarser, epsilon rises a little
+                noise = _rounded_up(noise * (1 + 10.0**-_DIGITS))
+        loss = spent(noise)
     except ConfigError as error:
         raise ConfigError(f"method.dp.{error}") from None
-    if loss.epsilon > epsilon * (1 + _TOLERANCE):
+    if loss > epsilon * (1 + _TOLERANCE):
         raise ConfigError(
-            f"method.dp.noise_multiplier: {noise} costs an epsilon of {loss.epsilon:.6g} at delta "
+            f"method.dp.noise_multiplier: {noise} costs an epsilon of {loss:.6g} at delta "
             f"{delta:.3g}, more than method.dp.epsilon {epsilon:g}; leave it out (or null): then "
             "it is calibrated"
         )

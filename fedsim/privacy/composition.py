@@ -29,9 +29,10 @@ from fedsim.privacy.placement import (
     Counted,
     Frame,
     Window,
+    best_renyi_bound,
     log_tail_of,
     lowest_point,
-    renyi_bound,
+    renyi_bounds,
     window_of,
 )
 from fedsim.space import Array
@@ -102,8 +103,15 @@ class Composition:
     def renyi_bound(
         self, components: Sequence[Component], delta: float, direction: Direction
     ) -> float:
-        """Return a bound on epsilon that needs no grid, at least 0."""
-        return max(0.0, renyi_bound(self._counted(components, delta, direction), delta))
+        """Return a bound on epsilon that needs no grid, at least 0: of a fixed set of orders."""
+        bounds = renyi_bounds(self._counted(components, delta, direction), delta)
+        return max(0.0, float(bounds.min()))
+
+    def best_renyi_bound(
+        self, components: Sequence[Component], delta: float, direction: Direction
+    ) -> float:
+        """Return the smallest such bound, of any order; it takes some milliseconds."""
+        return max(0.0, best_renyi_bound(self._counted(components, delta, direction), delta))
 
     def epsilon(
         self, components: Sequence[Component], delta: float, direction: Direction

@@ -45,7 +45,8 @@ class PldAccountant:
                 continue  # this direction is not the worse one
             composed = self._composition.epsilon(merged, delta, direction)
             if composed is None or composed > divergences:
-                found = Bound(divergences, "Renyi divergences")
+                best = self._composition.best_renyi_bound(merged, delta, direction)
+                found = Bound(best, "Renyi divergences")
             else:
                 found = Bound(composed, "composition")
             worst = max(worst, found, key=lambda one: one.epsilon)

@@ -99,7 +99,7 @@ def log_tail_of(components: Sequence[Component], delta: float) -> float:
     return math.floor(exact) * math.log(16)
 
 
-def renyi_bound(counted: Counted, delta: float) -> float:
+def best_renyi_bound(counted: Counted, delta: float) -> float:
     """Return the smallest bound on epsilon from a Renyi divergence, of any order.
 
     Between two neighbours of the best of :data:`TILTS`: a moment may grow steeply with its order.

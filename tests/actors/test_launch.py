@@ -18,6 +18,7 @@ from fedsim.actors.server import Progressed
 from fedsim.config.model import Config
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, ResourceError, RunError, UserCodeError
+from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
 from fedsim.simulation.loop import Simulation
@@ -169,6 +170,35 @@ def test_agents_are_asked_to_prepare_every_step_but_the_first(
     agents = range(one_host["scenario"].get("agents", 6))
     expected = [f"{agent} {step} {step}" for step in (1, 2, 3) for agent in agents]
     assert diary.read_text().splitlines() == expected
+
+
+def raise_late(*_: object) -> None:
+    raise TimeoutError("my limit")
+
+
+def test_an_exception_in_the_callers_thread_ends_the_run_first(
+    ray_cluster: str, one_host: dict[str, Any], tmp_path: Path
+) -> None:
+    """On the caller's own cluster, which lives on. Nothing is recorded after the call."""
+    scenario = {**one_host["scenario"], "pause": 0.01}
+    config = {**one_host, "scenario": scenario, "rounds": 5000, "backend": "ray"}
+    before = signal.signal(signal.SIGALRM, raise_late)
+
+    class Setting(Listener):
+        def progress(self, job: Job, progress: Progress) -> None:
+            if progress.round > 0 and signal.getitimer(signal.ITIMER_REAL)[0] == 0:
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+
+    try:
+        with pytest.raises(TimeoutError, match="my limit"):
+            fedsim.run(config, out=tmp_path / "run", listener=Setting())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    with locked(tmp_path / "run" / "seed-0", 0):  # nobody else can write
+        pass
+    manifest = json.loads((tmp_path / "run" / "seed-0" / "manifest.json").read_text())
+    assert (manifest["status"], manifest["reason"]) == ("failed", "TimeoutError: my limit")
 
 
 @pytest.mark.usefixtures("ray_cluster")

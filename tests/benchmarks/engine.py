@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import fedsim
+from fedsim.resources import usable_cpus
 
 ROUNDS = 20
 SECONDS_BUDGET = 120.0
@@ -161,7 +162,7 @@ def main() -> None:
     report("ray", 100, small)
     report("ray", 1000, large)
     growth = large.cpu_seconds / small.cpu_seconds / 10
-    cpus = os.cpu_count() or 1
+    cpus = usable_cpus()
     speedup = large.round_seconds / (serial.round_seconds / cpus)
     print(f"1000 agents, {ROUNDS} rounds: {large.seconds / SECONDS_BUDGET:.2f} of the time budget")
     print(f"memory: {large.megabytes / MEGABYTES_BUDGET:.2f} of the budget")

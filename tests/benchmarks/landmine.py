@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 import fedsim
 import fedsim.config.reading
 from fedsim.record.timings import read_timings
+from fedsim.resources import usable_cpus
 from fedsim.scenarios.landmine import FieldObjective, Landmine
 from fedsim.space import Value
 from tests.benchmarks import sleeper
@@ -208,7 +209,7 @@ def report_cpu(
 
 def report_efficiency() -> None:
     """Print how much of the machine evaluations of a known duration use, as tasks and in hosts."""
-    cpus = os.cpu_count() or 1
+    cpus = usable_cpus()
     for milliseconds, rounds in ((10, 30), (100, 15), (1000, 4)):
         config = {
             "scenario": {"name": f"{sleeper.__name__}:Busy", "seconds": milliseconds / 1e3},

@@ -226,6 +226,14 @@ class TestManyJobs:
             assert lines[1].endswith(("done", " -:--:--"))
         assert lines[-4] == "and 59 more"
 
+    def test_variants_of_a_sweep_are_told_apart(self, screen: Screen) -> None:
+        for seed, scale in enumerate((0.05, 0.1)):
+            label = f"subregions=1, sampling_rate=0.25, length_scale={scale}"
+            screen.display.started(replace(job(seed), label=label))
+        names = [line.partition(" 0/60")[0].rstrip() for line in screen.drawn()[1:]]
+        assert names == ["subregions…_scale=0.05, seed 0", "subregions…h_scale=0.1, seed 1"]
+        assert {len(name) for name in names} == {30}
+
     def test_a_failed_job_is_marked(self, screen: Screen) -> None:
         screen.report(1, 5, seed=3)
         screen.display.failed(job(3))

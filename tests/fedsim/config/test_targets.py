@@ -12,6 +12,8 @@ from fedsim.config import targets
 from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import ConfigError, Interrupted
 from fedsim.files import read_yaml
+from fedsim.privacy.ledger import Bound, Component
+from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.record.progress import Progress
 from fedsim.results.losses import epsilons
 from fedsim.running.jobs import Job, Listener
@@ -118,6 +120,19 @@ def test_variants_have_noise_of_their_own() -> None:
     assert found.variants["in the open"].method["dp"] is None
     again = prepare(found.config.model_dump(mode="json"))
     assert {label: dp_of(again, label) for label in multipliers} == noise
+
+
+def test_a_grid_of_targets() -> None:
+    found = prepare(federated({}, grid={"method.dp.epsilon": [1, 4], "rounds": [2, 8]}))
+    noise = {(v.method["dp"]["epsilon"], v.rounds): v.method["dp"]["noise_multiplier"]
+             for v in found.variants.values()}  # fmt: skip
+    for (target, rounds), z in noise.items():
+        assert target * (1 - 1e-4) < spent(z, rounds) <= target
+    assert len(noise) == 4
+    again = prepare(found.config.model_dump(mode="json"))
+    assert [v.method["dp"] for v in again.variants.values()] == [
+        v.method["dp"] for v in found.variants.values()
+    ]
 
 
 def test_a_control_has_its_variants_noise() -> None:
@@ -233,3 +248,21 @@ def test_the_planned_loss_is_the_target() -> None:
     experiment = prepare(federated({"epsilon": 2.0}))
     (checked,) = check(experiment).values()
     assert epsilons(checked.costs, DELTA)["pld"] == pytest.approx(2.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("jump", [1.23451, 0.777771, 3.14151, 20.0001, 2.71821])
+def test_noise_that_is_rounded_up_still_meets_the_target(
+    monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    class Jumping(PldAccountant):
+        """Where a grid becomes coarser, epsilon is a little larger although there is more noise."""
+
+        def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
+            z = components[0].noise_multiplier
+            return Bound((1 + 2e-5 * (z >= jump)) / z, "composition")
+
+    target = 1 / (jump * (1 - 2e-6))  # met just below the jump, not at it
+    monkeypatch.setattr("fedsim.privacy.accountants.make_accountant", lambda name: Jumping())
+    noise = dp_of(prepare(federated({"epsilon": target})))["noise_multiplier"]
+    found = Jumping().bound((Component(0.25, noise, 2),), DELTA).epsilon
+    assert target * (1 - 1e-4) < found <= target
