@@ -37,6 +37,7 @@ _NUMBERS = itertools.count()
 HEAVY_FIXTURES = {"ray_cluster", "wheel"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the fixtures above make heavy; run heavy tests first, so that none is last."""
     for item in items:
