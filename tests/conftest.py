@@ -12,10 +12,12 @@ import textwrap
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
+from xdist.scheduler import LoadScopeScheduling
 
 # No deadlines: how long an example takes depends on the machine's load.
 settings.register_profile("fedsim", deadline=None)
@@ -37,15 +39,28 @@ _NUMBERS = itertools.count()
 HEAVY_FIXTURES = {"ray_cluster", "wheel"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the fixtures above make heavy; run heavy tests first, so that none is last."""
     for item in items:
         if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("heavy")
-        if item.get_closest_marker("heavy") and "actors" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("ray"))  # one cluster, not one per process
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
+class _OneCluster(LoadScopeScheduling):
+    """Gives all of the engine's tests to one process, so that there is one cluster.
+
+    pytest-xdist's own groups change what pytest 9.2 no longer reads.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "engine" if nodeid.startswith("tests/actors/") else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Return the scheduler of `--dist loadgroup`; of the others, pytest-xdist's own."""
+    return _OneCluster(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.hookimpl(wrapper=True)
