@@ -47,20 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
 
 
-class _OneCluster(LoadScopeScheduling):
-    """Gives all of the engine's tests to one process, so that there is one cluster.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all of the engine's tests to one process, so that there is one cluster.
 
     pytest-xdist's own groups change what pytest 9.2 no longer reads.
     """
-
-    def _split_scope(self, nodeid: str) -> str:
-        return "engine" if nodeid.startswith("tests/actors/") else nodeid
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Return the scheduler of `--dist loadgroup`; of the others, pytest-xdist's own."""
-    return _OneCluster(config, log) if config.getvalue("dist") == "loadgroup" else None
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lambda name: "engine" if name.startswith("tests/actors/") else name
+    return scheduler
 
 
 @pytest.hookimpl(wrapper=True)
