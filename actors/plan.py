@@ -13,9 +13,11 @@ from fedsim.resources import Resources, available_megabytes, usable_cpus
 
 # Measured with Ray 2.60 on Linux, as proportional set sizes: an idle host with fedsim, numpy and
 # scipy takes 93 MB (87 MB of them private), one with 500 agents after 20 rounds of DP-FTS-DE 112
-# MB; a server about the same, plus what the scenario loads. A private cluster's own processes take
-# 300 MB. Starting a process takes about 1.5 s of one CPU, a cluster about 5 s.
+# MB; a server about the same, what it needs to write tables, and what the scenario loads. A private
+# cluster's own processes take 300 MB. Starting a process takes about 1.5 s of one CPU, a cluster
+# about 5 s.
 ACTOR_MEGABYTES = 112
+TABLES_MEGABYTES = 40
 CLUSTER_MEGABYTES = 300
 ACTOR_CPU_SECONDS = 1.5
 CLUSTER_SECONDS = 5.0
@@ -58,7 +60,9 @@ class Plan:
     def megabytes(self) -> float:
         """Estimated memory, in MB, without the objectives' own."""
         processes = self.actors + self.tasks
-        return processes * ACTOR_MEGABYTES + (0 if self.address else CLUSTER_MEGABYTES)
+        tables = self.parallel * TABLES_MEGABYTES
+        cluster = 0 if self.address else CLUSTER_MEGABYTES
+        return processes * ACTOR_MEGABYTES + tables + cluster
 
     @property
     def start_seconds(self) -> float:

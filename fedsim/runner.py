@@ -54,7 +54,7 @@ def run(
     """
     from fedsim.results.analysis import load
 
-    checks, placement = place(experiment, experiment.jobs, jobs)
+    checks, placement = place(experiment, experiment.jobs, jobs, listener)
     _pack(experiment.code, placement)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
     code = experiment.code
@@ -99,7 +99,7 @@ def resume(
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
             return load(path)
-        checks, placement = place(experiment, left, jobs)
+        checks, placement = place(experiment, left, jobs, listener)
         _pack(experiment.code, placement)
         made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
         for job in made:

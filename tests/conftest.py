@@ -12,10 +12,12 @@ import textwrap
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
+from xdist.scheduler import LoadScopeScheduling
 
 # No deadlines: how long an example takes depends on the machine's load.
 settings.register_profile("fedsim", deadline=None)
@@ -42,9 +44,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("heavy")
-        if item.get_closest_marker("heavy") and "actors" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("ray"))  # one cluster, not one per process
     items.sort(key=lambda item: item.get_closest_marker("heavy") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all of the engine's tests to one process, so that there is one cluster.
+
+    pytest-xdist's own groups change what pytest 9.2 no longer reads.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = lambda name: "engine" if name.startswith("tests/actors/") else name
+    return scheduler
 
 
 @pytest.hookimpl(wrapper=True)

@@ -158,6 +158,11 @@ class LiveDisplay(Listener):
         if self._draws:
             self._live.stop()
 
+    def measuring(self) -> None:
+        """Say what takes long."""
+        words = "measuring the first evaluation, to plan the run (--backend needs no measuring)"
+        self._console.print(words, markup=False, highlight=False)
+
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Print the plan."""
         self._console.print(f"plan    {plan}", markup=False, highlight=False)

@@ -59,6 +59,9 @@ class Listener:
     They may be called from other threads.
     """
 
+    def measuring(self) -> None:
+        """To plan the run, one evaluation is measured, and that takes long."""
+
     def planned(self, folder: Path, jobs: Sequence[Job], plan: str) -> None:
         """Everything is checked; the jobs start now."""
 

@@ -13,12 +13,16 @@ from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError
 from fedsim.record.entries import Recorded
 from fedsim.record.evaluationlog import EvaluationLog
-from fedsim.running.jobs import Job
+from fedsim.running.jobs import Job, Listener
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, Call, Evaluator, Proposed, Task, hung, where
 
 LONG_SECONDS = 1.0
 """A first evaluation shorter than this is measured again: it may have loaded libraries or data."""
+
+
+TELL_SECONDS = 5.0
+"""How long it may take without a word to the user."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,12 @@ class _Measurement(threading.Thread):
 
 
 def measure(
-    spec: RunSpec, group: AgentGroup, evaluator: Evaluator, activity: Activity, deadline: float
+    spec: RunSpec,
+    group: AgentGroup,
+    evaluator: Evaluator,
+    activity: Activity,
+    deadline: float,
+    listener: Listener,
 ) -> FirstEvaluation | None:
     """Return the first evaluation of a run, or None if it fails.
 
@@ -90,16 +99,21 @@ def measure(
         evaluator: evaluates in this process.
         activity: the evaluator's.
         deadline: seconds that one evaluation may take.
+        listener: told if it takes long.
 
     Raises:
         ObjectiveError: if it misses the deadline.
     """
     worker = _Measurement(spec, group, evaluator)
     worker.start()
+    start, told = time.monotonic(), False
     while not worker.done.wait(0.05):
-        evaluating = activity.evaluating
-        if evaluating and time.monotonic() - evaluating.since > deadline:
+        now, evaluating = time.monotonic(), activity.evaluating
+        if evaluating and now - evaluating.since > deadline:
             raise hung(where(evaluating.agent, evaluating.t, evaluating.point), deadline)
+        if not told and now - start > TELL_SECONDS:
+            told = True
+            listener.measuring()
     if worker.failure is not None:
         raise worker.failure
     return worker.found

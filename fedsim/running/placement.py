@@ -10,6 +10,7 @@ from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config
 from fedsim.errors import ConfigError
 from fedsim.resources import available_megabytes, usable_cpus
+from fedsim.running.jobs import Listener
 from fedsim.running.preflight import Checks, check, most_agents
 
 METHOD_SECONDS = 0.003
@@ -57,7 +58,9 @@ def parse_jobs(value: int | str) -> int | None:
     return int(text)
 
 
-def place(experiment: Experiment, left: int, jobs: int | str = "auto") -> tuple[Checks, Placement]:
+def place(
+    experiment: Experiment, left: int, jobs: int | str = "auto", listener: Listener | None = None
+) -> tuple[Checks, Placement]:
     """Check an experiment and decide where its jobs run.
 
     Where that depends on what an evaluation costs, the first one is measured.
@@ -66,6 +69,7 @@ def place(experiment: Experiment, left: int, jobs: int | str = "auto") -> tuple[
         experiment: what to run.
         left: how many of its jobs are not done, at least 1.
         jobs: how many may run at a time, or ``auto``.
+        listener: told if measuring takes long.
 
     Raises:
         ConfigError: if a setting is wrong.
@@ -76,7 +80,7 @@ def place(experiment: Experiment, left: int, jobs: int | str = "auto") -> tuple[
     wants_ray = config.address is not None or config.agents_per_actor != "auto"
     decided = config.backend == "ray" or (config.backend == "auto" and wants_ray)
     decided |= config.backend == "serial" and (left == 1 or limit is not None)
-    checks = check(experiment, measuring=cpus > 1 and not decided)
+    checks = check(experiment, measuring=cpus > 1 and not decided, listener=listener)
     wants_ray |= any(found.evaluation is not None for found in checks.values())
     if config.backend == "ray" or (config.backend == "auto" and wants_ray):
         return checks, _on_ray(experiment, checks, min(limit or left, left))

@@ -12,6 +12,7 @@ from fedsim.config.spec import RunSpec, check_availability
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import PrivacyEvent
 from fedsim.resources import Resources
+from fedsim.running.jobs import Listener
 from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
@@ -39,7 +40,9 @@ Checks = Mapping[str, Checked]
 """By variant."""
 
 
-def check(experiment: Experiment, measuring: bool = False) -> Checks:
+def check(
+    experiment: Experiment, measuring: bool = False, listener: Listener | None = None
+) -> Checks:
     """Build every variant's scenario, method and first agent once, and forget them.
 
     Mistakes are then reported before anything is written or started.
@@ -48,20 +51,22 @@ def check(experiment: Experiment, measuring: bool = False) -> Checks:
         experiment: what is to be run.
         measuring: whether to measure the first variant's first evaluation, unless it is to run as
             a task of its own.
+        listener: told if that takes long.
 
     Raises:
         ConfigError: if a setting is out of range.
         UserCodeError: if a user's code raises.
     """
+    follower = listener or Listener()
     return {
         label: _checked(
-            experiment.spec(variant, variant.seeds[0]), variant, measuring and not place
+            experiment.spec(variant, variant.seeds[0]), variant, measuring and not place, follower
         )
         for place, (label, variant) in enumerate(experiment.variants.items())
     }
 
 
-def _checked(spec: RunSpec, variant: Config, measuring: bool) -> Checked:
+def _checked(spec: RunSpec, variant: Config, measuring: bool, listener: Listener) -> Checked:
     privacy, scenario = variant.privacy, build_scenario(spec)
     check_availability(spec.availability, scenario.agents)
     method, activity = build_method(spec, scenario), Activity()
@@ -77,7 +82,8 @@ def _checked(spec: RunSpec, variant: Config, measuring: bool) -> Checked:
         check_supported(Ledger.from_events(costs), make_accountant(privacy.accountant))
     needs, first = evaluator.needs(0), None
     if measuring and (needs is None or variant.backend == "serial"):
-        first = measure(spec, group, evaluator, activity, variant.deadlines.evaluation)
+        deadline = variant.deadlines.evaluation
+        first = measure(spec, group, evaluator, activity, deadline, listener)
     return Checked(scenario.agents, needs, costs, first)
 
 

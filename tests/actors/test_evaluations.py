@@ -335,8 +335,7 @@ def test_tasks_and_hosts_are_killed(
     await_end(actors(os.getpid(), "AgentHost"))
 
 
-# One process: two that fill the memory at once make Ray end whatever it finds.
-@pytest.mark.xdist_group("memory")
+# Never two at once (the engine has one process): Ray would end whatever it finds.
 @pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedsim.actors.plan import ACTOR_MEGABYTES, CLUSTER_MEGABYTES, make_plan
+from fedsim.actors.plan import ACTOR_MEGABYTES, CLUSTER_MEGABYTES, TABLES_MEGABYTES, make_plan
 from fedsim.actors.transport import deal
 from fedsim.errors import ResourceError
 
@@ -16,7 +16,7 @@ class TestPlan:
         plan = make_plan(1000, "auto", jobs=1, cpus=8, address=None)
         assert (plan.hosts, plan.parallel, plan.actors) == (8, 1, 9)
         assert plan.cpus_per_host == 1.0
-        assert plan.megabytes == 9 * ACTOR_MEGABYTES + CLUSTER_MEGABYTES
+        assert plan.megabytes == 9 * ACTOR_MEGABYTES + TABLES_MEGABYTES + CLUSTER_MEGABYTES
 
     def test_several_runs_share_the_cpus(self) -> None:
         plan = make_plan(1000, "auto", jobs=3, cpus=8, address=None)

@@ -253,6 +253,13 @@ class TestManyJobs:
         assert lines[0].endswith(", 0:14:00 left")  # 84 of 90 jobs at 10 s each
 
 
+def test_a_long_measuring_is_said() -> None:
+    screen = Screen(terminal=False)
+    screen.display.measuring()
+    (line,) = screen.printed()
+    assert line.startswith("measuring the first evaluation, to plan the run")
+
+
 class TestLog:
     """When stdout is not a terminal."""
 

@@ -12,6 +12,7 @@ import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.errors import ObjectiveError
 from fedsim.resources import Resources
+from fedsim.running.jobs import Listener
 from fedsim.running.measuring import FirstEvaluation
 from fedsim.running.preflight import check
 from tests.util.called import calls, let_go
@@ -106,6 +107,23 @@ def test_one_that_hangs_is_named(here: Path, user_module: UserModule) -> None:
         first(raw)
     assert time.monotonic() - start < 300
     let_go.set()
+
+
+def test_a_long_wait_is_told_once(
+    here: Path, user_module: UserModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedsim.running.measuring.TELL_SECONDS", 0.2)
+    told: list[str] = []
+
+    class Waiting(Listener):
+        def measuring(self) -> None:
+            told.append("measuring")
+
+    quick, slow = counted(user_module), counted(user_module, "time.sleep(1.01)")
+    check(prepare(quick), True, Waiting())
+    assert told == []
+    check(prepare(slow), True, Waiting())
+    assert told == ["measuring"]
 
 
 @pytest.mark.parametrize(
