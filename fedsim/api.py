@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import runner
 from fedsim.config.experiment import Experiment, prepare
-from fedsim.errors import FedsimError, UserCodeError
+from fedsim.errors import ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
 from fedsim.userimports import imports_kept, refuse_while_importing
@@ -216,19 +216,18 @@ def evaluate(
 @contextmanager
 def _followed(progress: bool | None, listener: Listener | None) -> Iterator[Listener]:
     """Yield what follows a run: the caller's listener, or a display where somebody may see it."""
-    if listener is not None or not (_is_watched() if progress is None else progress):
+    if listener is not None or progress is False:
         yield listener or Listener()
         return
     from fedsim.cli.consoles import make_console
     from fedsim.cli.display import LiveDisplay
 
-    with LiveDisplay(make_console(stderr=True)) as display:
+    console = make_console(stderr=True)
+    if progress is None and not sys.stderr.isatty() and not console.is_jupyter:
+        yield Listener()
+        return
+    with LiveDisplay(console) as display:
         yield display
-
-
-def _is_watched() -> bool:
-    """Return whether this process writes to a terminal or a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def _presented(error: FedsimError) -> FedsimError:
@@ -237,4 +236,7 @@ def _presented(error: FedsimError) -> FedsimError:
         error.add_note(f"\n{error.user_traceback.rstrip()}")
     if error.folder is not None:
         error.folder = error.folder.absolute()
+        if "resume" not in str(error) and error.exit_code != ConfigError.exit_code:
+            again = f"fedsim.resume({str(error.folder)!r})"
+            error.add_note(f"\nwhat was recorded is kept; continue with: {again}")
     return error.with_traceback(None)

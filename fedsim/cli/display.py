@@ -1,4 +1,4 @@
-"""How a running run is shown on a terminal: the plan, and live bars that always fit on it."""
+"""How a running run is shown: the plan, and live bars that always fit on a terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedsim.cli.notebook import NotebookView
 from fedsim.cli.notes import Notes, duration
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
@@ -121,7 +122,7 @@ class _Line(NamedTuple):
 
 
 class LiveDisplay(Listener):
-    """A listener that shows a run on a terminal. Use it as a context manager.
+    """A listener that shows a run on a terminal or in a notebook. Use it as a context manager.
 
     One job has a bar with all that is known of it. Several have a bar for all of them, a line for
     each that is running, and one for each of the last that have finished.
@@ -140,7 +141,11 @@ class LiveDisplay(Listener):
         self._finished: list[_Track] = []
         self._overall = _Overall(1, 0, clock())
         self._quiet_since = clock()
-        self._live = Live(console=console, get_renderable=self.drawing, refresh_per_second=4)
+        self._live: Live | NotebookView = (
+            NotebookView(self.drawing)
+            if console.is_jupyter
+            else Live(console=console, get_renderable=self.drawing, refresh_per_second=4)
+        )
 
     def __enter__(self) -> LiveDisplay:
         """Start showing."""

@@ -95,7 +95,10 @@ class TestNotebook:
         _, cells = notebook
         shown = [o for o in cells[2].outputs if o.output_type == "execute_result"]
         assert "text/html" in shown[0].data
-        assert "plan" in text_of(cells[2])  # progress, in a notebook too
+        text = text_of(cells[2])
+        assert "plan" in text  # progress, in a notebook too
+        assert text.count("3/3") == 2
+        assert "ipywidgets" not in text
 
     def test_the_record_keeps_the_class_and_what_it_uses(
         self, notebook: tuple[Path, list[Any]]

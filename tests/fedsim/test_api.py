@@ -81,6 +81,7 @@ class TestErrors:
         assert [Path(frame.filename).name for frame in frames] == ["test_api.py", "api.py"]
         assert "During handling" not in text
         assert caught.value.folder == here / "runs" / "small-1"
+        assert text.endswith(f"continue with: fedsim.resume('{here}/runs/small-1')\n")
 
     def test_a_resume_shows_it_too(self, here: Path, user_module: UserModule) -> None:
         name = user_module(OBJECTIVE)
@@ -106,14 +107,8 @@ class TestErrors:
 
 class TestProgress:
     @pytest.mark.parametrize(
-        ("terminal", "kernel", "asked", "seen"),
-        [
-            (False, False, None, False),
-            (True, False, None, True),
-            (False, True, None, True),
-            (True, True, False, False),
-            (False, False, True, True),
-        ],
+        ("terminal", "asked", "seen"),
+        [(False, None, False), (True, None, True), (True, False, False), (False, True, True)],
     )
     def test_it_is_shown_where_somebody_looks(
         self,
@@ -121,14 +116,10 @@ class TestProgress:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
         terminal: bool,
-        kernel: bool,
         asked: bool | None,
         seen: bool,
     ) -> None:
         monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-        monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-        if kernel:
-            monkeypatch.setitem(sys.modules, "ipykernel", sys)
         fedsim.run(small(), progress=asked)
         out, err = capsys.readouterr()
         assert out == ""

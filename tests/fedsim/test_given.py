@@ -300,6 +300,15 @@ class TestTheRecord:
         with pytest.raises(Interrupted, match=expected):
             fedsim.run(small(scenario=Mine()), listener=Stops())
 
+    @pytest.mark.parametrize(("by", "paired"), [(2, True), (3, False)])
+    def test_seeds_of_unlike_objects_are_not_paired(
+        self, here: Path, by: int, paired: bool
+    ) -> None:
+        raw = small(seeds=[0, 1])
+        first, second = fedsim.run(raw, scenario=Mine(by=2)), fedsim.run(raw, scenario=Mine(by=by))
+        (difference,) = (r.difference for r in fedsim.compare([first, second]).rows if r.difference)
+        assert difference.paired == paired
+
 
 class TestResumes:
     @pytest.fixture
