@@ -141,6 +141,17 @@ def test_links_lead_somewhere() -> None:
             assert (ROOT / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_readmes_class_may_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fedsim
+
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"fedsim": fedsim, "__name__": "a_notebook"}
+    exec(next(block for block in blocks(PAGES[0], "python") if "class Branin" in block), names)
+    (given,) = blocks(PAGES[0], "py")
+    exec(given.replace('"rounds": 5', '"rounds": 1, "backend": "serial"'), names)
+    assert set(names["run"].observations["variant"]) == {"beta=1", "beta=2"}
+
+
 def test_the_configurations_that_the_page_shows_are_valid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
