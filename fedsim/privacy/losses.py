@@ -142,10 +142,14 @@ def _connect(nodes: Array, log_p: Array, log_q: Array) -> DiscreteLoss:
         masses[1:] = inner + np.log(upper)
         masses[:-1] = np.logaddexp(masses[:-1], inner + np.log1p(-upper))
     masses[0] = np.logaddexp(masses[0], log_p[0])
-    last = min(float(log_q[-1] + nodes[-1]), float(log_p[-1]))
+    above, last = float(log_p[-1]), min(float(log_q[-1] + nodes[-1]), float(log_p[-1]))
     masses[-1] = np.logaddexp(masses[-1], last)
-    rest = -math.expm1(last - log_p[-1]) if log_p[-1] > -math.inf else 0.0
-    infinite = float(log_p[-1]) + math.log(rest) if rest > 0 else -math.inf
+    infinite = -math.inf
+    # All of it is at b if the two differ by rounding: in the direction "add", losses end at
+    # -ln(1 - q), and most of the probability may be there.
+    rounding = 4 * np.finfo(float).eps * max(-above, abs(float(nodes[-1])))
+    if above > -math.inf and above - last > rounding:
+        infinite = above + math.log(-math.expm1(last - above))
     return DiscreteLoss(nodes, masses, infinite)
 
 

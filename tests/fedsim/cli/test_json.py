@@ -59,12 +59,12 @@ LOUD = {"dp": {"sampling_rate": 0.25, "noise_multiplier": 1e-7}}
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The current folder, with two runs: ``top`` and ``loud``."""
     folder = tmp_path_factory.mktemp("json")
-    (folder / "users_top.py").write_text(USERS, "utf-8")
+    (folder / "top_users.py").write_text(USERS, "utf-8")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.syspath_prepend(str(folder))
-        top = small(scenario={"name": "users_top:Top"}, seeds=[0, 1], transcript=True)
-        top |= {"variants": {"a": {}, "b": {"method": {"name": "users_top:Shout"}}}}
+        top = small(scenario={"name": "top_users:Top"}, seeds=[0, 1], transcript=True)
+        top |= {"variants": {"a": {}, "b": {"method": {"name": "top_users:Shout"}}}}
         fedsim.run(top, out="top", jobs=1)
         loud = small("dp-fts-de", transcript=True)
         loud["method"] |= LOUD
@@ -84,7 +84,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "plot": ("top loud --out both.png",),
     "logs": ("top",),
     "list": ("",),
-    "evaluate": ("users_top:Top --point [0.5]",),
+    "evaluate": ("top_users:Top --point [0.5]",),
     "data list": ("",),
     "data": ("",),
     "privacy subsampled": (

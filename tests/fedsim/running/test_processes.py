@@ -300,7 +300,7 @@ def test_no_process_outlives_the_command(
             _, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
-    assert len(below) == 2
+    assert below  # one or two: the other seed may be done
     assert process.returncode == code
     if number == signal.SIGKILL:
         await_end(below)
