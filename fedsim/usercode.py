@@ -71,7 +71,8 @@ class UserCode:
             folders: where to look, before the environment.
         """
         places = tuple(dict.fromkeys(str(folder) for folder in folders))
-        return cls(places, _read_all(dict.fromkeys(_modules_named(value)), places))
+        names = dict.fromkeys(_modules_named(value))
+        return cls(places, _read_all(names, places) if names else ())
 
 
 NO_CODE = UserCode()

@@ -63,16 +63,17 @@ def test_each_folder_runs_its_own_module(here: Path, monkeypatch: pytest.MonkeyP
     assert "shift_1" not in sys.modules
 
 
-def test_an_edit_counts_from_the_next_run_on(here: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.heavy)])
+def test_an_edit_counts_from_the_next_run_on(here: Path, jobs: int) -> None:
     """Also an edit of what the module imports, and never within a run."""
     write(here, 10)
 
     class Edits(Listener):
-        def finished(self, job: Job) -> None:
+        def started(self, job: Job) -> None:
             write(here, 90)
 
-    run = fedsim.run(config(seeds=[0, 1]), listener=Edits())
-    assert run.observations.groupby("seed")["y"].min().astype(int).tolist() == [10, 10]
+    run = fedsim.run(config(seeds=[0, 1, 2]), listener=Edits(), jobs=jobs)
+    assert run.observations.groupby("seed")["y"].min().astype(int).tolist() == [10, 10, 10]
     assert level(fedsim.run(config())) == 90
 
 

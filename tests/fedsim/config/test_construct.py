@@ -170,6 +170,43 @@ class TestNames:
         assert "fedsim" not in shown.replace(str(here), "")
 
 
+class TestWords:
+    """Errors speak of the configuration, not of how it is checked, and show what may be meant."""
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("FTS", "fts"),
+            ("./obj.py:Obj", "obj:Obj"),
+            ("folder/obj.py:Obj", "folder.obj:Obj"),
+            ("folder/obj.py", "folder.obj:Class"),
+            ("/home/me/obj.py:Obj", "obj:Obj"),
+            ("obj.Obj", "obj:Obj"),
+            ("pkg.obj.Obj", "pkg.obj:Obj"),
+        ],
+    )
+    def test_capitals_and_paths_show_the_name(self, here: Path, name: str, meant: str) -> None:
+        with pytest.raises(ConfigError, match=rf"method\.name: .*; did you mean '{meant}'\?$"):
+            resolve("method", here, name=name)
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"dp": {"zzz": 1}}, "method.dp.zzz: unknown key; valid names: clipping_norm, .*"),
+            ({"surrogate": {"kernal": 1}}, "method.surrogate.kernal: .* did you mean 'kernel'?"),
+            ({"dp": 3}, "method.dp: input should be a mapping, got 3"),
+            ({"message": {"kind": "Sample"}}, ".*, got 'Sample'; did you mean 'sample'?"),
+        ],
+    )
+    def test_no_names_of_python_are_in_them(
+        self, here: Path, settings: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ConfigError) as caught:
+            resolve("method", here, name="dp-fts-de", **settings)
+        assert re.fullmatch(message.replace("?", r"\?"), str(caught.value))
+        assert not re.search("__|instance|Settings|dictionary", str(caught.value))
+
+
 class TestPresets:
     @pytest.mark.parametrize(
         ("settings", "message"),
