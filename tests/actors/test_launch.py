@@ -288,7 +288,7 @@ def test_an_interruption_can_be_resumed(
         assert actors(driver.pid, "SimulationServer")
         (os.killpg if to_group else os.kill)(driver.pid, number)
         _, errors = driver.communicate(timeout=PATIENCE)
-    assert driver.returncode == 130
+    assert driver.returncode == 128 + number
     assert f"fedsim resume {run}" in errors
     assert "Traceback" not in errors
     manifest = json.loads((run / "seed-0" / "manifest.json").read_text())

@@ -281,7 +281,7 @@ def test_a_script_needs_no_guard(here: Path, tmp_path: Path) -> None:
     ("number", "code"),
     [
         (signal.SIGINT, 130),
-        pytest.param(signal.SIGTERM, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
         (signal.SIGKILL, -signal.SIGKILL),
     ],
     ids=["ctrl-c", "sigterm", "killed"],
