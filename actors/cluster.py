@@ -22,7 +22,8 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fedsim.actors.address import reachable
-from fedsim.errors import ResourceError
+from fedsim.errors import ResourceError, RunFolderError
+from fedsim.record.locking import is_locked, locked
 from fedsim.resources import usable_cpus
 
 SHUTDOWN_SECONDS = 30.0
@@ -30,6 +31,9 @@ SHUTDOWN_SECONDS = 30.0
 
 GONE_SECONDS = 5.0
 """How long Ray's processes may take to leave its folder alone."""
+
+YOUNG_SECONDS = 60.0
+"""How old an unlocked folder of Ray's must be to be removed."""
 
 LONGEST_FOLDER = 30
 """How long the name of Ray's folder may be: it holds sockets, whose names have a limit."""
@@ -116,14 +120,28 @@ def _short_folder() -> Iterator[Path]:
             f"Ray cannot start on this machine: {parent}: {error.strerror}; set RAY_TMPDIR to a "
             f"folder with a short name (Ray's sockets are there)"
         ) from None
+    _remove_abandoned(Path(parent))
     try:
-        yield folder
+        with locked(folder, 0.0):
+            yield folder
     finally:
         # Processes that are ending may still write to it.
         patience = time.monotonic() + GONE_SECONDS
         while folder.exists() and time.monotonic() < patience:
             shutil.rmtree(folder, ignore_errors=True)
             time.sleep(0.05)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of private clusters whose process was killed: nobody holds their lock."""
+    for lock in parent.glob("fedsim-*/.lock"):
+        with suppress(OSError, RunFolderError):  # another's, or somebody else removes it
+            # A young one may be about to be locked.
+            if (
+                time.time() - lock.stat().st_mtime > YOUNG_SECONDS
+                and is_locked(lock.parent) is False
+            ):
+                shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 @contextmanager

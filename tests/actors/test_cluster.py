@@ -1,11 +1,14 @@
 """Connecting to Ray, and restoring the previous state."""
 
+import fcntl
 import os
 import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -140,6 +143,28 @@ class TestPrivateCluster:
         init.ready.set()
         with cluster(None, 3, 60.0):
             assert (init.arguments["address"], init.arguments["num_cpus"]) == ("local", 7)
+
+    def test_what_a_killed_process_left_is_removed(
+        self, init: FakeRay, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with tempfile.TemporaryDirectory(prefix="x", dir="/tmp") as parent:
+            monkeypatch.setenv("RAY_TMPDIR", parent)
+            left, young, running, other = (
+                Path(parent) / f"fedsim-{name}" for name in ("left", "young", "running", "other")
+            )
+            for folder in (left, young, running, other):
+                (folder / "session").mkdir(parents=True)
+                if folder is not other:  # not made by a private cluster
+                    (folder / ".lock").touch()
+                    age = 0.0 if folder is young else 3600.0
+                    os.utime(folder / ".lock", (time.time() - age,) * 2)
+            init.ready.set()
+            with (running / ".lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                with cluster(None, 3, 60.0):
+                    assert Path(init.arguments["_temp_dir"]).parent == Path(parent)
+                    there = [folder.exists() for folder in (left, young, running, other)]
+                    assert there == [False, True, True, True]
 
     @pytest.mark.parametrize("variable", ["RAY_TMPDIR", "TMPDIR"])
     def test_sockets_have_short_names(
