@@ -25,7 +25,7 @@ from fedsim.running.placement import Placement, place
 from fedsim.running.preflight import Checks
 from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 
 def run(

@@ -47,7 +47,7 @@ from fedsim.files import (
 from fedsim.protocol import State
 from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
 
 REMAKE = "remove it and `fedsim resume` the run: the journal holds everything that is needed"
 """What to do about a manifest that is damaged."""
