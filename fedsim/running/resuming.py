@@ -38,7 +38,7 @@ def experiment_of(
         ConfigError: if an override is wrong, or may not change; or if a class or an object that
             the run was given is not given now, or is another one.
     """
-    raw = read_yaml(folder / "config.yaml")
+    raw = read_yaml(folder / "config.yaml", kept=True)
     code = _code_of(raw, folder, origin, given)
     before = parse_config(raw, code)
     config = parse_config(apply_overrides(raw, overrides), code) if overrides else before
