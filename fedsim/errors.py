@@ -174,7 +174,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     names = sorted(valid)
     if meant := closest(name, names):
         return f"; did you mean {meant!r}?"
-    return f"; valid names: {', '.join(names)}" if names else ""
+    return f"; valid names: {listed(names)}" if names else ""
 
 
 def closest(name: str, valid: Iterable[str]) -> str | None:
@@ -190,3 +190,9 @@ def closest(name: str, valid: Iterable[str]) -> str | None:
     if not close and len(given) >= 3:
         close = sorted((one for one in folded if one.startswith(given)), key=len)
     return folded[close[0]] if close else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas between them; in quotes, if some name itself holds a comma."""
+    chosen = list(names)
+    return ", ".join(map(repr, chosen) if any("," in name for name in chosen) else chosen)

@@ -20,7 +20,7 @@ from fedsim.config.sweeps import flattened, swept
 from fedsim.config.words import misplaced_key, missing_key, places_of
 from fedsim.errors import ConfigError, FedsimError
 from fedsim.resources import Resources
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000

@@ -15,7 +15,7 @@ from fedsim.config.sweeps import VARIABLE
 from fedsim.config.words import unknown_key
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL, slugify
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""
