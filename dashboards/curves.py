@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.entrants import REGRET, Entrant, entrants
 from fedsim.results.significance import means, standard_errors
@@ -122,7 +122,7 @@ def chart(
         RunFolderError: if a run has nothing to show.
     """
     if x not in AXES:
-        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}")
+        raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}"))
     found, missing = entrants(opened(*runs), labels)
     name = _metric(metric, found, best_agent=best_agent)
     column = name if best_agent else f"mean_{name}"
@@ -147,10 +147,13 @@ def _metric(given: str | None, found: Sequence[Entrant], *, best_agent: bool) ->
         return "simple_regret" if regret else "best_observed"
     name = given.replace("-", "_")
     if name not in METRICS:
-        raise ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
+        raise of_option(
+            "--metric", ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
+        )
     if best_agent and name in MEANS_ONLY:
-        raise ConfigError(
-            f"metric: {name} is known as a mean of agents only, not of the best agent"
+        raise of_option(
+            "--metric",
+            ConfigError(f"metric: {name} is known as a mean of agents only, not of the best agent"),
         )
     return name
 
@@ -224,7 +227,9 @@ def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
     configs = {one.label: _flat(one.seeds[0].folder.config()) for one in found}
     known = {name for config in configs.values() for name in config}
     if key not in known:
-        raise ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        raise of_option(
+            "--facet", ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        )
     return {label: str(config.get(key, "not set")) for label, config in configs.items()}
 
 

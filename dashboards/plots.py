@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
-from fedsim.errors import ConfigError, cannot_write
+from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
 from fedsim.space import Array
@@ -70,7 +70,7 @@ class Picture:
             with _quiet():
                 self.figure.savefig(target, dpi=150)
         except ValueError as error:
-            raise ConfigError(f"--out: {error}") from None
+            raise of_option("--out", ConfigError(f"path: {error}")) from None
         except OSError as error:
             remedy = "make room, then draw it with `fedsim plot`"
             raise cannot_write(target, error, remedy) from error
@@ -208,7 +208,10 @@ def _scaled(values: Sequence[float], power: int) -> Array:
 def _finish_axes(axes: Axes, panel: Panel, drawn: Chart, *, log: bool) -> None:
     if log:
         if not any(y > 0 for curve in panel.curves for y in curve.y):
-            raise ConfigError(f"--log: expected some positive values of {drawn.metric}, got none")
+            raise of_option(
+                "--log",
+                ConfigError(f"log: expected some positive values of {drawn.metric}, got none"),
+            )
         axes.set_yscale("log", nonpositive="mask")
     axes.xaxis.set_major_locator(MaxNLocator(integer=drawn.x_label.startswith("round")))
     axes.set_title(panel.title, fontsize="medium").set_parse_math(False)

@@ -12,6 +12,9 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+Error = TypeVar("Error", bound="FedsimError")
 
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 """The heading of output in errors."""
@@ -23,10 +26,28 @@ class FedsimError(Exception):
     Attributes:
         exit_code: the command line's exit code.
         folder: the folder of the run that it ended, or None if there is none.
+        option: the command line's option for the argument that its message begins with, if any.
     """
 
     exit_code = 3
     folder: Path | None = None
+    option: str | None = None
+
+    @property
+    def of_command_line(self) -> str:
+        """The message for who wrote the option, not the argument."""
+        return f"{self.option}:{str(self).partition(':')[2]}" if self.option else str(self)
+
+
+def of_option(option: str, error: Error) -> Error:
+    """Return an error that the command line tells with its option in place of the argument.
+
+    Args:
+        option: the option.
+        error: its message begins with the argument's name and a colon.
+    """
+    error.option = option
+    return error
 
 
 class ConfigError(FedsimError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
@@ -172,7 +172,10 @@ def compare(
     names = [one.label for one in found]
     against = names[0] if baseline is None else baseline
     if against not in names:
-        raise ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}")
+        raise of_option(
+            "--baseline",
+            ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}"),
+        )
     first, last = _bounds(found, rounds)
     scores = {one.label: one.scores(first, last) for one in found}
     base = found[names.index(against)]
@@ -226,8 +229,11 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
         return min(1, last), last
     if not 0 <= rounds[0] <= min(rounds[1], last):
         all_have = ", the rounds that all variants have" if len(found) > 1 else ""
-        raise ConfigError(
-            f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+        raise of_option(
+            "--rounds",
+            ConfigError(
+                f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+            ),
         )
     return rounds[0], min(rounds[1], last)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, of_option
 from fedsim.results.analysis import Run
 
 
@@ -28,7 +28,10 @@ def labels_of(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[d
         ConfigError: if there are not as many names as runs, or two variants get the same one.
     """
     if names is not None and len(names) != len(runs):
-        raise ConfigError(f"label: expected one for each of {len(runs)} runs, got {len(names)}")
+        raise of_option(
+            "--label",
+            ConfigError(f"labels: expected one for each of {len(runs)} runs, got {len(names)}"),
+        )
     whose = list(names) if names is not None else _folders(runs)
     found = [
         {variant: _called(variant, name, run, len(runs), names) for variant in variants_of(run)}
@@ -37,7 +40,10 @@ def labels_of(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[d
     times = Counter(label for one in found for label in one.values())
     for label, count in times.items():
         if count > 1:
-            raise ConfigError(f"label: expected different names of all variants, got {label} twice")
+            raise of_option(
+                "--label",
+                ConfigError(f"labels: expected different names of all variants, got {label} twice"),
+            )
     return found
 
 
