@@ -181,11 +181,24 @@ def nearest(name: str, valid: Iterable[str]) -> str:
         valid: the valid names.
     """
     names = sorted(valid)
-    folded = {one.casefold(): one for one in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {folded[close[0]]!r}?"
+    if meant := closest(name, names):
+        return f"; did you mean {meant!r}?"
     return f"; valid names: {listed(names)}" if names else ""
+
+
+def closest(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that may be meant: a slip away, or the given one is its start.
+
+    Args:
+        name: the given name; upper and lower case are the same.
+        valid: the valid names.
+    """
+    folded, given = {one.casefold(): one for one in sorted(valid)}, name.casefold()
+    # One wrong letter in four; in shorter names, one.
+    close = difflib.get_close_matches(given, folded, n=1, cutoff=0.75 if len(given) > 3 else 0.66)
+    if not close and len(given) >= 3:
+        close = sorted((one for one in folded if one.startswith(given)), key=len)
+    return folded[close[0]] if close else None
 
 
 def listed(names: Iterable[str]) -> str:

@@ -21,6 +21,9 @@ from fedsim.simulation.loop import Simulation
 from fedsim.usercode.calling import offers, user_code
 from fedsim.workload import KnowsOptimum, Scenario
 
+SILENT_SECONDS = 10.0
+"""How long what runs a job may be silent before listeners are told that the job waits for it."""
+
 
 @dataclass(frozen=True)
 class Job:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import errors
-from fedsim.errors import UserCodeError, cannot_write, listed, nearest, of_run
+from fedsim.errors import UserCodeError, cannot_write, closest, listed, nearest, of_run
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,26 @@ def test_exit_codes(kind: str, code: int) -> None:
 )
 def test_nearest(name: str, said: str) -> None:
     assert nearest(name, ["gamma", "beta"]).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "valid", "meant"),
+    [
+        ("raunds", "rounds", "rounds"),
+        ("n_rounds", "rounds", "rounds"),
+        ("detla", "delta", "delta"),
+        ("plx", "pld", "pld"),
+        ("eps", "epsilon", "epsilon"),
+        ("noise", "noise_variance", "noise_variance"),
+        ("agents", "variants", None),
+        ("iterations", "deadlines", None),
+        ("parameters", "variants", None),
+        ("no", "variants", None),
+        ("", "rounds", None),
+    ],
+)
+def test_only_a_slip_or_a_start_is_close(name: str, valid: str, meant: str | None) -> None:
+    assert closest(name, [valid]) == meant
 
 
 @pytest.mark.parametrize(
