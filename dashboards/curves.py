@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.means import means, standard_errors
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.entrants import REGRET, Entrant, entrants
-from fedsim.results.significance import means, standard_errors
 
 Axis = Literal["rounds", "evaluations", "epsilon"]
 

@@ -38,6 +38,15 @@ class FedsimError(Exception):
         """The message for who wrote the option, not the argument."""
         return f"{self.option}:{str(self).partition(':')[2]}" if self.option else str(self)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython is to show: as ever, with the notes that old versions leave out."""
+        from IPython import get_ipython
+
+        render = get_ipython().InteractiveTB.structured_traceback
+        lines: list[str] = render(type(self), self, self.__traceback__)
+        text, notes = "\n".join(lines), getattr(self, "__notes__", ())
+        return [*lines, *(note for note in notes if note.strip() not in text)]
+
 
 def of_option(option: str, error: Error) -> Error:
     """Return an error that the command line tells with its option in place of the argument.

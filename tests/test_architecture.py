@@ -18,6 +18,7 @@ GROUND = (
     "signals",
     "rng",
     "space",
+    "means",
     "protocol",
     "workload",
     "payloads",

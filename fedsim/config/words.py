@@ -91,7 +91,7 @@ def unknown_key(where: str, key: str, value: object, valid: Collection[str]) -> 
     if first != key and first in valid:
         inside = f" in {where}" if where else ""
         return (
-            f"{path}: unknown key; only --set, grid and zip know keys with dots: write "
+            f"{path}: unknown key; only grid, zip and --set (overrides) have keys with dots: write "
             f"{nested(key, value)}{inside}"
         )
     return f"{path}: unknown key{nearest(first, valid)}"

@@ -16,11 +16,12 @@ import pandas as pd
 
 from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
+from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
 from fedsim.results.naming import variants_of
-from fedsim.results.significance import holm, mean, standard_error, student_p, welch
+from fedsim.results.significance import holm, student_p, welch
 
 LEVEL = 0.05
 """The probability of a false verdict, over all comparisons of a table."""

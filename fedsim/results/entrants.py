@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from fedsim.errors import RunFolderError
+from fedsim.means import means
 from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run
 from fedsim.results.naming import labels_of
 from fedsim.results.seeds import SeedRun
-from fedsim.results.significance import means
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
 """The metrics that variants are compared on: the first, if it is known."""
