@@ -23,6 +23,7 @@ from fedsim.dashboards.curves import Axis, Chart, Panel, chart
 from fedsim.errors import ConfigError, cannot_write
 from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
+from fedsim.results.naming import shortened
 from fedsim.space import Array
 
 SINGLE = (7.0, 4.2)
@@ -225,14 +226,11 @@ def _legend(figure: Figure, axes: Axes, lines: Mapping[str, Line2D], columns: in
         else axes.legend(handles, names, frameon=False)
     )
     # Set afterwards: matplotlib hides labels that begin with _, and reads $ as mathematics.
+    short = shortened(list(lines), LONGEST)
     for text, label in zip(legend.get_texts(), lines, strict=True):
         text.set_parse_math(False)
-        text.set_text(_shortened(label))
+        text.set_text(short[label])
         text.set_fontsize("small" if columns else "medium")
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST else f"{label[:40]}…{label[-20:]}"
 
 
 def _quiet() -> warnings.catch_warnings[None]:

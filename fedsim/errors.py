@@ -28,6 +28,15 @@ class FedsimError(Exception):
     exit_code = 3
     folder: Path | None = None
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython is to show: as ever, with the notes that old versions leave out."""
+        from IPython import get_ipython
+
+        render = get_ipython().InteractiveTB.structured_traceback
+        lines: list[str] = render(type(self), self, self.__traceback__)
+        text, notes = "\n".join(lines), getattr(self, "__notes__", ())
+        return [*lines, *(note for note in notes if note.strip() not in text)]
+
 
 class ConfigError(FedsimError):
     """A setting, an argument or an input file is wrong."""

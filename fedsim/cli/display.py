@@ -19,6 +19,7 @@ from fedsim.cli.consoles import print_text
 from fedsim.cli.notebook import NotebookView
 from fedsim.cli.notes import Notes, duration
 from fedsim.record.progress import Progress
+from fedsim.results.naming import shortened
 from fedsim.running.jobs import Job, Listener
 
 LOG_SECONDS = 60.0
@@ -139,6 +140,7 @@ class LiveDisplay(Listener):
         self._draws = console.is_interactive or console.is_jupyter
         self._notes = Notes()
         self._tracks: dict[Path, _Track] = {}
+        self._names: dict[str, str] = {}
         self._finished: list[_Track] = []
         self._overall = _Overall(1, 0, clock())
         self._quiet_since = clock()
@@ -173,6 +175,7 @@ class LiveDisplay(Listener):
         """Print the plan."""
         self._console.print(f"plan    {plan}", markup=False, highlight=False)
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
+        self._names = shortened([job.name for job in jobs], MOST_NAME)
         rounds = sum(job.config.rounds + 1 for job in jobs)
         self._overall = _Overall(len(jobs), rounds, self._clock())
         self._quiet_since = self._clock()
@@ -258,12 +261,16 @@ class LiveDisplay(Listener):
             note = Text(track.waiting, style="yellow")
         style = "progress.elapsed" if track.end else "progress.remaining"
         return _Line(
-            Text(track.job.name if self._overall.jobs == 1 else _shortened(track.job.name)),
+            Text(track.job.name if self._overall.jobs == 1 else self._name(track.job)),
             ProgressBar(rounds, done, BAR_WIDTH),
             f"{done}/{rounds}",
             note,
             Text(left, style="red" if track.end == "failed" else style),
         )
+
+    def _name(self, job: Job) -> str:
+        """Return a job's short name."""
+        return self._names.get(job.name) or shortened([job.name], MOST_NAME)[job.name]
 
     def _overall_row(self, now: float) -> _Line:
         overall = self._overall
@@ -303,10 +310,3 @@ class LiveDisplay(Listener):
             resumed = job.folder.journal.exists()
             self._tracks[key] = _Track(job, resumed, quiet_since=self._quiet_since)
         return self._tracks[key]
-
-
-def _shortened(name: str) -> str:
-    """Return a name without its middle, if it is long: variants of a sweep differ at their ends."""
-    if len(name) <= MOST_NAME:
-        return name
-    return f"{name[: MOST_NAME // 3]}…{name[1 - MOST_NAME + MOST_NAME // 3 :]}"

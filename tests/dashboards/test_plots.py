@@ -61,7 +61,7 @@ def test_labels_are_shown_as_they_are_written(tmp_path: Path) -> None:
     """matplotlib would hide the first, and read the second and the third as mathematics."""
     drawn = made(LABELS)
     figure = draw(drawn, title="$\\foo$ _title")
-    assert legend_of(figure) == [*LABELS[:4], "a" * 40 + "…" + "a" * 20]
+    assert legend_of(figure) == [*LABELS[:4], "a" * 21 + "…" + "a" * 42]
     picture = Picture(drawn, figure).save(tmp_path / "out.svg").read_text("utf-8")
     for label in ("_base", "cost $5 and $6", "$\\foo$ _title"):
         assert f"<!-- {label} -->" in picture
