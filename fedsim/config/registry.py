@@ -81,4 +81,14 @@ SCENARIOS: Mapping[str, Entry] = {
     "landmine": Entry(
         "fedsim.scenarios.landmine:Landmine", "SVMs on 29 landmine fields (needs the data set)"
     ),
+    "functions": Entry(
+        "fedsim.scenarios.functions:Functions", "shifted and rotated test functions, any dimension"
+    ),
+    "cec2005": Entry(
+        "fedsim.scenarios.cec2005:CEC2005", "the CEC 2005 functions F1 to F20 (needs the data set)"
+    ),
+    "tabular": Entry(
+        "fedsim.scenarios.tabular:Tabular",
+        "gradient boosting on credit, diabetes or hospital data (needs the data sets)",
+    ),
 }
