@@ -19,6 +19,7 @@ from fedsim.files import NOISE_CONTROL
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
+from fedsim.results.metrics import TIMES, chosen_metric, seed_scores, sign_of
 from fedsim.results.naming import variants_of
 from fedsim.results.significance import holm, mean, standard_error, student_p, welch
 
@@ -119,6 +120,8 @@ class Comparison:
     @property
     def title(self) -> str:
         """What the scores are."""
+        if self.rows[0].metric in TIMES:
+            return TIMES[self.rows[0].metric]
         metrics = dict.fromkeys(row.metric.replace("_", " ") for row in self.rows)
         which = " (all variants have these)" if self.unequal else ""
         first, last = self.rounds
@@ -151,6 +154,8 @@ def compare(
     rounds: tuple[int, int] | None = None,
     baseline: str | None = None,
     labels: Sequence[str] | None = None,
+    metric: str | None = None,
+    best_agent: bool = False,
 ) -> Comparison:
     """Compare the variants of one run, or of several.
 
@@ -160,10 +165,14 @@ def compare(
             variants have.
         baseline: what to compare with; by default the first variant.
         labels: what the runs are called, one for each.
+        metric: a metric of :func:`fedsim.plot`, or ``seconds`` or ``cpu_seconds`` of a whole run;
+            by default the simple regret where both variants of a pair know it, else the best
+            observed value.
+        best_agent: the best agent's value instead of the mean over agents.
 
     Raises:
-        ConfigError: if the baseline is unknown, some variant does not have the rounds, or no
-            variant can be compared with the baseline.
+        ConfigError: if the baseline is unknown, no variant has the metric, some variant does not
+            have the rounds, or no variant can be compared with the baseline.
         RunFolderError: if a run has nothing to show.
     """
     found, missing = entrants(opened(runs), labels)
@@ -171,8 +180,12 @@ def compare(
     against = names[0] if baseline is None else baseline
     if against not in names:
         raise ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}")
+    column = _asked(metric, found, rounds, best_agent=best_agent)
     first, last = _bounds(found, rounds)
-    scores = {one.label: one.scores(first, last) for one in found}
+    columns = (REGRET, VALUE) if column is None else (column,)
+    scores = {one.label: seed_scores(one, columns, first, last) for one in found}
+    if column is not None and not any(own[column].notna().any() for own in scores.values()):
+        raise ConfigError(f"metric: no variant has {column}")
     base = found[names.index(against)]
     others = [one for one in found if one is not base]
     refused = [one for one in others if one.direction != base.direction]
@@ -181,9 +194,9 @@ def compare(
             f"compare: {base.label} is to {base.direction} and {refused[0].label} to "
             f"{refused[0].direction}: their scores cannot be compared"
         )
-    differences = [_difference(one, base, scores) for one in others if one not in refused]
+    differences = [_difference(one, base, scores, column) for one in others if one not in refused]
     by_label = {one.variant: one for one in corrected(differences)}
-    rows = [_row(one, base, scores[one.label], by_label.get(one.label)) for one in found]
+    rows = [_row(one, scores[one.label], by_label.get(one.label), column) for one in found]
     unequal = _unequal(found)
     notes = [
         *unequal,
@@ -212,7 +225,7 @@ def control_differences(run: Run) -> list[Difference]:
             continue
         pair = [found[label], found[label + NOISE_CONTROL]]
         first, last = _bounds(pair, None)
-        scores = {one.label: one.scores(first, last) for one in pair}
+        scores = {one.label: seed_scores(one, (REGRET, VALUE), first, last) for one in pair}
         differences.append(_difference(pair[0], pair[1], scores))
     return corrected(differences)
 
@@ -230,10 +243,27 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
     return rounds[0], min(rounds[1], last)
 
 
-def _difference(one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame]) -> Difference:
-    """Compare two variants on the metric that both have, not yet corrected."""
-    metric = one.metric if one.metric == base.metric else VALUE
-    sign = -1.0 if metric == REGRET or one.direction == "minimize" else 1.0
+def _asked(
+    metric: str | None,
+    found: Sequence[Entrant],
+    rounds: tuple[int, int] | None,
+    *,
+    best_agent: bool,
+) -> str | None:
+    """Return the column that was asked for; None for the one that both variants of a pair have."""
+    if metric is None and not best_agent:
+        return None
+    chosen = chosen_metric(metric, found, best_agent=best_agent, times=True)
+    chosen.check_rounds(rounds)
+    return chosen.column
+
+
+def _difference(
+    one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame], column: str | None = None
+) -> Difference:
+    """Compare two variants on a column, or on the metric that both have, not yet corrected."""
+    metric = column or (one.metric if one.metric == base.metric else VALUE)
+    sign = sign_of(metric, one.direction)
     own, other = (sign * scores[each.label][metric].dropna() for each in (one, base))
     paired = one.scenario == base.scenario and one.scenario is not None
     if paired:
@@ -258,8 +288,8 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     ]
 
 
-def _row(one: Entrant, base: Entrant, scores: pd.DataFrame, found: Difference | None) -> Row:
-    metric = one.metric if found is None else found.metric
+def _row(one: Entrant, scores: pd.DataFrame, found: Difference | None, column: str | None) -> Row:
+    metric = column or (one.metric if found is None else found.metric)
     values = scores[metric].dropna().to_numpy(dtype=float)
     return Row(
         one.label, metric, one.direction, mean(values), standard_error(values), len(values), found
