@@ -88,8 +88,7 @@ class Chart:
 
 
 def chart(
-    runs: AnyRun | Sequence[AnyRun],
-    *,
+    *runs: AnyRun | Sequence[AnyRun],
     metric: str | None = None,
     x: Axis = "rounds",
     best_agent: bool = False,
@@ -99,7 +98,7 @@ def chart(
     """Return the curves of runs: one per variant. Directions are never mixed in one panel.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         metric: one of ``METRICS``; by default the simple regret if all know it, else the best
             observed value.
         x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
@@ -113,7 +112,7 @@ def chart(
     """
     if x not in AXES:
         raise ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}")
-    found, missing = entrants(opened(runs), labels)
+    found, missing = entrants(opened(*runs), labels)
     measured = chosen_metric(metric, found, best_agent=best_agent)
     name, column = measured.name, measured.column
     notes = [*missing, *filter(None, (one.left_out(one.last) for one in found))]

@@ -7,7 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +52,20 @@ class Picture:
         path: where it was saved, or None.
     """
 
-    chart: Chart
-    figure: Figure
+    chart: Chart = field(repr=False)
+    figure: Figure = field(repr=False)
     path: Path | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Save the picture and return its path.
+        """Save the picture and return its path; a name without an extension gets ``.png``.
 
         Raises:
             ConfigError: if matplotlib does not know the format.
             RunFolderError: if it cannot be written.
         """
         target = user_path(path)
+        if not target.suffix:
+            target = target.with_name(f"{target.name}.png")
         try:
             with _quiet():
                 self.figure.savefig(target, dpi=150)
@@ -82,9 +84,8 @@ class Picture:
 
 
 def plot(
-    runs: AnyRun | Sequence[AnyRun],
+    *runs: AnyRun | Sequence[AnyRun],
     out: str | Path | None = None,
-    *,
     metric: str | None = None,
     x: Axis = "rounds",
     best_agent: bool = False,
@@ -97,7 +98,7 @@ def plot(
     """Draw one curve per variant: the mean over seeds, with a band of one standard error.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         out: where to save it; its extension sets the format. None: nowhere.
         metric: ``simple_regret``, ``inference_regret``, ``best_observed``, ``best_noiseless``,
             ``regret`` or ``cumulative_regret``; by default the simple regret if all know it, else
@@ -114,7 +115,7 @@ def plot(
         ConfigError: if an argument is wrong, or no variant has what is asked for.
         RunFolderError: if a run has nothing to show, or the picture cannot be written.
     """
-    drawn = chart(runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
+    drawn = chart(*runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
     picture = Picture(drawn, draw(drawn, log=log, title=title, size=size))
     return picture if out is None else Picture(drawn, picture.figure, picture.save(out))
 

@@ -176,4 +176,10 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
-    return f"; valid names: {', '.join(names)}" if names else ""
+    return f"; valid names: {listed(names)}" if names else ""
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas between them; in quotes, if some name itself holds a comma."""
+    chosen = list(names)
+    return ", ".join(map(repr, chosen) if any("," in name for name in chosen) else chosen)

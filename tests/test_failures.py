@@ -144,7 +144,7 @@ class TestMistakes:
         [
             (("run", "mising.yaml"), "mising.yaml: neither a file nor a ready configuration"),
             (("run", "syntetic"), "did you mean 'synthetic'?"),
-            (("run", "."), ".: neither a file nor a ready configuration"),
+            (("run", "."), ".: a folder; expected a configuration file, or a ready one"),
             (("run", "--data", "nowhere"), "--data: expected the folder of the data sets"),
             (("resume", "nowhere"), "nowhere: not a run folder"),
             (("show", "nowhere"), "nowhere: not a run folder"),

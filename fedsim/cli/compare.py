@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsim.cli.completion import complete_run
-from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
 
@@ -48,7 +48,7 @@ def compare(
     console = make_console()
     console.print(_table(found))
     for note in found.notes:
-        console.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        print_text(console, f"note: {note}", "yellow")
 
 
 def _record(found: Comparison) -> dict[str, Any]:

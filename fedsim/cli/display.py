@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedsim.cli.consoles import print_text
 from fedsim.cli.notebook import NotebookView
 from fedsim.cli.notes import Notes, duration
 from fedsim.record.progress import Progress
@@ -294,7 +295,7 @@ class LiveDisplay(Listener):
             told = self._notes.note(track.job, track.progress, everything=True)
             parts += [f"round {track.progress.round} of {track.progress.rounds}, {told}"]
         parts += [f", {left} left" if left else ""]
-        self._console.print("".join(parts), markup=False, highlight=False, soft_wrap=True)
+        print_text(self._console, "".join(parts))
 
     def _track(self, job: Job) -> _Track:
         key = job.simulation.folder

@@ -21,9 +21,10 @@ Summary = dict[str, Any]
 
 
 def closing_table(summaries: Sequence[Summary]) -> Group:
-    """Return the table of outcomes, and a line for each seed with failures or without values.
+    """Return the table of outcomes, and a line for each seed that needs one.
 
-    The table has one row per variant, with means and standard errors over seeds.
+    The table has one row per variant, with means and standard errors over seeds. A line tells of
+    evaluations that failed, agents without values, and a lost journal.
     """
     variants = dict.fromkeys(str(s["variant"]) for s in summaries)
     scores = shown_scores(summaries)
@@ -44,6 +45,7 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
         table.add_row(*_row(own, scores, private, len(deltas) > 1, failures))
     warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]
     warnings += [_without_values(s) for s in summaries if _left_out(s)]
+    warnings += [_lost(s) for s in summaries if s["status"] == "done" and s.get("lost")]
     return Group(table, *warnings)
 
 
@@ -101,6 +103,11 @@ def _left_out(summary: Summary) -> int:
 def _without_values(summary: Summary) -> Text:
     words = f"{summary['variant']}, seed {summary['seed']}: the means leave out "
     words += f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
+    return Text(words, style="yellow")
+
+
+def _lost(summary: Summary) -> Text:
+    words = f"{summary['variant']}, seed {summary['seed']}: {summary['lost']}"
     return Text(words, style="yellow")
 
 

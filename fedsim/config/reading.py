@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -38,12 +39,25 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
             f"{text}: a Python file; expected a configuration, whose scenario.name may be "
             f"{path.stem}:Class"
         )
+    if path.is_dir():
+        raise ConfigError(f"{text}: a folder; {_in_folder(path)}")
     if not path.is_file():
-        folder = " (it is a folder)" if path.is_dir() else ""
         beside = (str(p) for ext in ("yaml", "yml") for p in path.parent.glob(f"*.{ext}"))
         hint = nearest(text, [*ready_names(), *beside])
-        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
+        raise ConfigError(f"{text}: neither a file nor a ready configuration{hint}")
     return read_yaml(path)
+
+
+def _in_folder(path: Path) -> str:
+    """Return what may have been meant by a folder where a configuration was expected."""
+    told = shlex.quote(str(path))
+    if (path / "origin.yaml").exists():
+        again = shlex.quote(str(path / "config.yaml"))
+        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it anew"
+    files = sorted(one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
+    if files:
+        return f"expected a file: did you mean {str(files[0])!r}?"
+    return "expected a configuration file, or a ready one: `fedsim list` shows them"
 
 
 def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:

@@ -144,13 +144,15 @@ class Comparison:
             for row in self.rows
         )
 
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.frame().to_string(index=False)}"
+
     def _repr_html_(self) -> str:
         return f"<p>{self.title}</p>{self.frame().to_html(index=False)}"
 
 
 def compare(
-    runs: AnyRun | Sequence[AnyRun],
-    *,
+    *runs: AnyRun | Sequence[AnyRun],
     rounds: tuple[int, int] | None = None,
     baseline: str | None = None,
     labels: Sequence[str] | None = None,
@@ -160,7 +162,7 @@ def compare(
     """Compare the variants of one run, or of several.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         rounds: the first and last round to average over; by default 1 to the last that all
             variants have.
         baseline: what to compare with; by default the first variant.
@@ -171,11 +173,11 @@ def compare(
         best_agent: the best agent's value instead of the mean over agents.
 
     Raises:
-        ConfigError: if the baseline is unknown, no variant has the metric, some variant does not
-            have the rounds, or no variant can be compared with the baseline.
+        ConfigError: if there is no run, the baseline is unknown, no variant has the metric, some
+            variant does not have the rounds, or no variant can be compared with the baseline.
         RunFolderError: if a run has nothing to show.
     """
-    found, missing = entrants(opened(runs), labels)
+    found, missing = entrants(opened(*runs), labels)
     names = [one.label for one in found]
     against = names[0] if baseline is None else baseline
     if against not in names:

@@ -32,8 +32,7 @@ from fedsim.space import Array
 
 
 def compare_problems(
-    runs: AnyRun | Sequence[AnyRun],
-    *,
+    *runs: AnyRun | Sequence[AnyRun],
     problem: str | Sequence[str] = (),
     method: str | Sequence[str] = (),
     metric: str | None = None,
@@ -71,7 +70,7 @@ def compare_problems(
         problem, method = problem or table.problem, method or table.method
         if metric is None:
             metric, best_agent = table.metric, best_agent or table.best_agent
-    found, missing = entrants(opened(runs), labels)
+    found, missing = entrants(opened(*runs), labels)
     chosen = chosen_metric(metric, found, best_agent=best_agent, times=True)
     of_problems, of_methods = ([k] if isinstance(k, str) else list(k) for k in (problem, method))
     design = arranged(found, problem=of_problems, method=of_methods, named=labels is not None)

@@ -141,12 +141,26 @@ def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> 
         picture.save("~nobody-of-this-name/out.png")
 
 
+def test_a_name_without_an_extension_gets_one(tmp_path: Path) -> None:
+    drawn = made(["a"])
+    saved = Picture(drawn, draw(drawn)).save(tmp_path / "out")
+    assert saved == tmp_path / "out.png"
+    assert saved.read_bytes().startswith(b"\x89PNG")
+
+
 def test_from_runs_to_a_picture(tmp_path: Path) -> None:
     run = made_run(tmp_path / "a-1", {"TS": lambda seed, t: {"mean_simple_regret": 1.0 / (1 + t)}})
     shown = plot(run)
     assert shown.path is None
+    assert repr(shown) == "Picture(path=None)"
+    assert (
+        plot(run, str(run.folder), labels=["a", "b"])
+        .chart.panels[0]
+        .curves[1]
+        .label.startswith("b,")
+    )
     assert shown._repr_png_().startswith(b"\x89PNG")
-    saved = plot([str(run.folder)], tmp_path / "out.pdf", labels=["mine"], title="t")
+    saved = plot([str(run.folder)], out=tmp_path / "out.pdf", labels=["mine"], title="t")
     assert saved.path == tmp_path / "out.pdf"
     assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
     assert saved.chart.panels[0].curves[0].label == "mine, 2 seeds"

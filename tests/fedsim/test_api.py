@@ -148,6 +148,34 @@ class TestPaths:
 
 
 class TestTheRest:
+    def test_several_runs_one_after_another_or_as_a_list(self, here: Path) -> None:
+        a, b = (fedsim.run(small(seeds=[0, 1])) for _ in range(2))
+        listed = fedsim.compare([a, b.folder])
+        assert fedsim.compare(a, b.folder) == listed
+        assert len(listed.rows) == 2
+        assert [c.label for c in fedsim.plot(a, b).chart.panels[0].curves] == [
+            c.label for c in fedsim.plot([a, b]).chart.panels[0].curves
+        ]
+
+    @pytest.mark.parametrize(("given", "got"), [((), "none"), (([],), "none"), ((3,), "int")])
+    def test_what_is_no_run(self, given: Any, got: str) -> None:
+        for function in (fedsim.compare, fedsim.plot):
+            with pytest.raises(ConfigError, match=f"expected runs or their folders, got {got}"):
+                function(*given)
+
+    def test_best_is_of_one_run(self, here: Path) -> None:
+        run = fedsim.run(small())
+        with pytest.raises(ConfigError, match="best: expected one run, got 2"):
+            fedsim.best([run, run])  # type: ignore[arg-type]
+
+    def test_what_python_shows_is_short(self, here: Path) -> None:
+        run = fedsim.run(small(variants={"a": {}, "b": {}}, seeds=[0, 1]))
+        assert repr(run) == f"Run('{here}/runs/small-1', variants: 2, seeds: 4)"
+        title, head, *rows = repr(fedsim.compare(run)).splitlines()
+        assert title.startswith("mean simple regret, mean of rounds 1 to 2")
+        assert head.split()[0] == "variant"
+        assert [row.split()[0] for row in rows] == ["a", "b"]
+
     def test_best_compare_and_plot_take_runs_and_folders(self, here: Path) -> None:
         run = fedsim.run(small(variants={"a": {}, "b": {"rounds": 1}}, seeds=[0, 1]))
         assert fedsim.best("runs/small-1", variant="b") == run.best(variant="b")
@@ -178,7 +206,7 @@ class TestTheRest:
         assert found.y == 6.0
 
     def test_evaluate_takes_an_object(self) -> None:
-        from tests.fedsim.test_given import Mine
+        from tests.fedsim.usercode.test_given import Mine
 
         assert fedsim.evaluate(Mine(by=3), {"x": 0.5}).y == 3.5
         assert fedsim.evaluate(Mine, {"x": 0.5}).y == 10.5

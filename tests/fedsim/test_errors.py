@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import errors
-from fedsim.errors import UserCodeError, cannot_write, nearest, of_run
+from fedsim.errors import UserCodeError, cannot_write, listed, nearest, of_run
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,15 @@ def test_exit_codes(kind: str, code: int) -> None:
 )
 def test_nearest(name: str, said: str) -> None:
     assert nearest(name, ["gamma", "beta"]).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(["a", "b"], "a, b"), (["a=1, b=2", "a=1, b=3"], "'a=1, b=2', 'a=1, b=3'"), ([], "")],
+)
+def test_names_with_commas_are_told_apart(names: list[str], told: str) -> None:
+    assert listed(names) == told
+    assert nearest("zzz", names) == (f"; valid names: {told}" if names else "")
 
 
 def test_nearest_of_nothing_says_nothing() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import fedsim
+from fedsim import runner
+from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
 from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
@@ -47,6 +49,12 @@ def test_a_listener_hears_everything_in_order(here: Path) -> None:
     a = [("a", "started"), ("a", 0), ("a", 1), ("a", 2), ("a", "finished")]
     b = [("b", "started"), ("b", 0), ("b", 1), ("b", "finished")]
     assert heard.events == [("planned", "runs/small-1", 2), *a, *b]
+
+
+def test_the_folder_is_returned(here: Path) -> None:
+    folder = runner.run(prepare(small()))
+    assert folder == Path("runs/small-1")
+    assert runner.resume(folder) == folder
 
 
 def test_a_resumed_run_does_only_what_is_left(here: Path) -> None:
