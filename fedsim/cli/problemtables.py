@@ -33,10 +33,9 @@ def problem_tables(found: ProblemComparison, width: int) -> Iterator[RenderableT
         width: the terminal's, in letters; columns that do not fit go into a further table.
     """
     yield Text(found.title, style="bold")
-    first = ["problem", [*found.problems, "+/≈/−", "mean rank"]]
-    rows: Column = str(first[0]), list(first[1])
+    rows: Column = "problem", [*found.problems, "+/≈/−", "mean rank"]
     for part in _parts(rows, _columns(found), width):
-        yield _table([rows, *part], rule=len(found.problems))
+        yield _table([rows, *part], len(found.problems))
         yield ""
     tested = [one for one in found.overall if one.test is not None]
     if tested:
@@ -47,14 +46,19 @@ def problem_tables(found: ProblemComparison, width: int) -> Iterator[RenderableT
 
 
 def _columns(found: ProblemComparison) -> list[Column]:
-    columns = []
-    for one in found.overall:
-        cells = [_cell(found, problem, one.method) for problem in found.problems]
-        marks = f"{one.wins}/{one.ties}/{one.losses} " if one.test else ""
-        columns.append((one.method, [*cells, marks, f"{_number(one.mean_rank, 3)}  "]))
-    for method in found.beside.methods if found.beside else ():
-        values = [found.beside.values.get((p, method)) for p in found.problems]  # type: ignore[union-attr]
-        columns.append((f"{method}, published", [*(significant(v, 6) for v in values), "", ""]))
+    """Return the columns of methods, each with its published numbers beside it."""
+    columns: list[Column] = []
+    beside, judged = found.beside, {one.method: one for one in found.overall}
+    for method in dict.fromkeys((*found.methods, *(beside.methods if beside else ()))):
+        if method in judged:
+            one = judged[method]
+            cells = [_cell(found, problem, method) for problem in found.problems]
+            marks = f"{one.wins}/{one.ties}/{one.losses}  " if one.test else ""
+            columns.append((method, [*cells, marks, f"{_number(one.mean_rank, 3)}  "]))
+        if beside and method in beside.methods:
+            numbers = [beside.values.get((problem, method)) for problem in found.problems]
+            texts = [significant(number, 6) for number in numbers]
+            columns.append((f"{method}, published", [*texts, "", ""]))
     return columns
 
 
@@ -81,7 +85,8 @@ def _parts(rows: Column, columns: Sequence[Column], width: int) -> Iterator[list
     yield part
 
 
-def _table(columns: Sequence[Column], rule: int) -> Table:
+def _table(columns: Sequence[Column], problems: int) -> Table:
+    """Return a table; rows after those of the problems are left out where they are empty."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), collapse_padding=True)
     for i, (name, cells) in enumerate(columns):
         narrow = max(map(len, cells), default=0)
@@ -92,8 +97,9 @@ def _table(columns: Sequence[Column], rule: int) -> Table:
             min_width=narrow if i else None,
             max_width=max(narrow, WIDEST_NAME) if i else None,
         )
-    for number, cells in enumerate(zip(*(cells for _, cells in columns), strict=True)):
-        table.add_row(*map(Text, cells), end_section=number == rule - 1)
+    for number, row in enumerate(zip(*(cells for _, cells in columns), strict=True)):
+        if any(row[1:]) or number < problems:
+            table.add_row(*map(Text, row))
     return table
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.results.comparison import LEVEL
+from fedsim.results.differences import LEVEL
 from fedsim.results.ranks import SignedRanks, average_ranks, rank_sum, signed_ranks
 from fedsim.results.significance import holm, mean
 from fedsim.space import Array

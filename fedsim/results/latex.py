@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fedsim.results.comparison import Comparison
+from fedsim.results.differences import Comparison
 from fedsim.results.digits import significant, with_error
 from fedsim.results.problemtable import ProblemComparison
 
@@ -68,22 +68,25 @@ def problems_latex(found: ProblemComparison) -> str:
 
 def _problems(found: ProblemComparison) -> str:
     beside = found.beside
-    header, groups = ["problem"], [[[escaped(problem)] for problem in found.problems]]
+    values = beside.values if beside else {}
+    header, rows = ["problem"], [[escaped(problem)] for problem in found.problems]
     marks, ranks = [r"$+$/$\approx$/$-$"], ["mean rank"]
-    for one in found.overall:
-        header.append(escaped(one.method))
-        for row, problem in zip(groups[0], found.problems, strict=True):
-            row.append(_cell(found, problem, one.method))
-        tested = one.test is not None
-        marks.append(f"{one.wins}/{one.ties}/{one.losses}" if tested else "")
-        ranks.append(formula(_known(one.mean_rank)))
-    for method in beside.methods if beside else ():
-        header.append(f"{escaped(method)}, published")
-        for row, problem in zip(groups[0], found.problems, strict=True):
-            value = beside.values.get((problem, method)) if beside else None
-            row.append(formula(significant(value, 6)))
-    empty = [""] * (len(header) - len(marks))
-    return tabular(header, [*groups, [[*marks, *empty], [*ranks, *empty]]])
+    judged = {one.method: one for one in found.overall}
+    for method in dict.fromkeys((*found.methods, *(beside.methods if beside else ()))):
+        if method in judged:
+            one = judged[method]
+            header.append(escaped(method))
+            marks.append(f"{one.wins}/{one.ties}/{one.losses}" if one.test else "")
+            ranks.append(formula(_known(one.mean_rank)))
+            for row, problem in zip(rows, found.problems, strict=True):
+                row.append(_cell(found, problem, method))
+        if beside and method in beside.methods:
+            header.append(f"{escaped(method)}, published")
+            marks.append("")
+            ranks.append("")
+            for row, problem in zip(rows, found.problems, strict=True):
+                row.append(formula(significant(values.get((problem, method)), 6)))
+    return tabular(header, [rows, [marks, ranks]])
 
 
 def _cell(found: ProblemComparison, problem: str, method: str) -> str:

@@ -19,8 +19,8 @@ import pandas as pd
 
 from fedsim.errors import ConfigError, RunFolderError, nearest
 from fedsim.results.analysis import AnyRun, opened
-from fedsim.results.comparison import LEVEL
 from fedsim.results.design import Design, arranged
+from fedsim.results.differences import LEVEL
 from fedsim.results.entrants import Entrant, entrants
 from fedsim.results.judging import Duel, Overall, duel, judged, problem_ranks
 from fedsim.results.metrics import Metric, chosen_metric, seed_scores, sign_of
@@ -65,20 +65,60 @@ def compare_problems(
             published table, one will do), or some method does not have the rounds.
         RunFolderError: if a run has nothing to show.
     """
+    found, missing = entrants(opened(*runs), labels)
+    return compare_methods(
+        found,
+        missing,
+        problem=[problem] if isinstance(problem, str) else problem,
+        method=[method] if isinstance(method, str) else method,
+        metric=metric,
+        best_agent=best_agent,
+        rounds=rounds,
+        baseline=baseline,
+        named=labels is not None,
+        published=published,
+    )
+
+
+def compare_methods(
+    found: Sequence[Entrant],
+    missing: Sequence[str],
+    *,
+    problem: Sequence[str] = (),
+    method: Sequence[str] = (),
+    metric: str | None = None,
+    best_agent: bool = False,
+    rounds: tuple[int, int] | None = None,
+    baseline: str | None = None,
+    named: bool = False,
+    published: str | Path | None = None,
+) -> ProblemComparison:
+    """Compare variants that are open already; the rest as in :func:`compare_problems`.
+
+    Args:
+        found: the variants.
+        missing: a sentence for each seed that is incomplete.
+        problem: see there.
+        method: see there.
+        metric: see there.
+        best_agent: see there.
+        rounds: see there.
+        baseline: see there.
+        named: whether the user named the runs.
+        published: see there.
+    """
     table = None if published is None else read_published(published)
     if table is not None:
         problem, method = problem or table.problem, method or table.method
         if metric is None:
             metric, best_agent = table.metric, best_agent or table.best_agent
-    found, missing = entrants(opened(*runs), labels)
     chosen = chosen_metric(metric, found, best_agent=best_agent, times=True)
-    of_problems, of_methods = ([k] if isinstance(k, str) else list(k) for k in (problem, method))
-    design = arranged(found, problem=of_problems, method=of_methods, named=labels is not None)
+    design = arranged(found, problem=problem, method=method, named=named)
     if table is None and not design.comparable:
         told = f"problems: {', '.join(design.problems)}; methods: {', '.join(design.methods)}"
         raise ConfigError(f"compare: expected two methods with two problems in common, got {told}")
     beside = None if table is None else put_beside(table, design.problems, design.methods)
-    return replace(compared(design, chosen, rounds, baseline, missing), beside=beside)
+    return replace(_compared(design, chosen, rounds, baseline, missing), beside=beside)
 
 
 def over_problems(found: Sequence[Entrant], *, named: bool) -> Design | None:
@@ -90,12 +130,12 @@ def over_problems(found: Sequence[Entrant], *, named: bool) -> Design | None:
     return design if design.comparable else None
 
 
-def compared(
+def _compared(
     design: Design,
     metric: Metric,
     rounds: tuple[int, int] | None,
     baseline: str | None,
-    missing: Sequence[str] = (),
+    missing: Sequence[str],
 ) -> ProblemComparison:
     """Compare the methods of a table; arguments and errors as in :func:`compare_problems`."""
     against = design.methods[0] if baseline is None else baseline

@@ -99,7 +99,9 @@ class ProblemComparison:
     def csv(self) -> str:
         """Return both frames as one CSV table: rows without a problem are over all of them."""
         whole = self.overall_frame().rename(columns={"mean_rank": "rank"})
-        return str(pd.concat([self.frame(), whole]).to_csv(index=False))
+        return str(
+            pd.concat([self.frame().convert_dtypes(), whole.convert_dtypes()]).to_csv(index=False)
+        )
 
     def better_than_published(self, method: str) -> tuple[int, int]:
         """Return on how many problems a method is better than published, and of how many."""
