@@ -234,4 +234,5 @@ def _without(label: str, keys: Sequence[str], own: Settings) -> str:
         if key in own
         for end in {*ends(key), *ends(key.removesuffix(".name"))}
     }
-    return ", ".join(part for part in label.split(", ") if part not in parts)
+    named = {f"method={own.get(METHOD)}": own.get(METHOD, "")}
+    return ", ".join(named.get(part, part) for part in label.split(", ") if part not in parts)

@@ -229,7 +229,7 @@ def _direction(design: Design, problem: str) -> str:
 def _values(own: Sequence[Entrant], column: str, span: tuple[int, int]) -> pd.Series[float]:
     """Return a method's known values on a problem, by seed."""
     parts = [seed_scores(one, [column], *span)[column].dropna() for one in own]
-    whole: pd.Series[float] = pd.concat(parts)
+    whole: pd.Series[float] = pd.concat(parts).sort_index()  # sums are the same in any order
     return whole
 
 

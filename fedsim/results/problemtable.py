@@ -44,7 +44,7 @@ class Cell:
     duel: Duel | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProblemComparison:
     """Methods compared with a baseline over problems.
 
@@ -140,6 +140,9 @@ class ProblemComparison:
             "rank_biserial": duel.rank_biserial if duel else math.nan,
             "mark": duel.mark if duel else "",
         }
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.overall_frame().to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         tables = self.frame().to_html(index=False) + self.overall_frame().to_html(index=False)

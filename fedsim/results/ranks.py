@@ -14,6 +14,9 @@ import numpy as np
 
 from fedsim.space import Array
 
+MOST_EXACT = 50
+"""Up to so many differences have an exact p value, more an approximate one."""
+
 
 @dataclass(frozen=True)
 class SignedRanks:
@@ -62,8 +65,26 @@ def signed_ranks(gains: Array) -> SignedRanks:
         return SignedRanks(*counts, 0.0, p_value, 0.0 if len(known) else math.nan)
     ranks = stats.rankdata(np.abs(ranked))
     up, down = float(ranks[ranked > 0].sum()), float(ranks[ranked < 0].sum())
-    p_value = float(stats.wilcoxon(ranked).pvalue) if len(known) > 1 else math.nan
+    p_value = math.nan
+    if len(known) > 1:
+        exact = len(ranked) <= MOST_EXACT
+        p_value = _exact_p(ranks, min(up, down)) if exact else float(stats.wilcoxon(ranked).pvalue)
     return SignedRanks(*counts, min(up, down), p_value, (up - down) / (up + down))
+
+
+def _exact_p(ranks: Array, statistic: float) -> float:
+    """Return how likely a sum of ranks as far from the middle is, if all signs are equally likely.
+
+    The same as scipy's where no ranks are equal; with ties, scipy tries all signs of up to 13
+    differences, which takes a second, and approximates beyond.
+    """
+    doubled = np.rint(2.0 * ranks).astype(int)  # ranks of ties are halves
+    ways = np.zeros(int(doubled.sum()) + 1)  # of having each sum; below 2**53, thus exact
+    ways[0] = 1.0
+    for rank in doubled:
+        ways[rank:] += ways[:-rank].copy()
+    below = float(ways[: round(2.0 * statistic) + 1].sum())
+    return min(1.0, 2.0 * below / 2.0 ** len(ranks))
 
 
 def rank_sum(first: Array, second: Array) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -30,14 +31,37 @@ def test_equal_differences_share_their_rank() -> None:
     assert signed_ranks(np.array([1.0, 1.0, -1.0, 2.0])).rank_biserial == (8 - 2) / 10
 
 
-@given(gains)
-def test_p_values_are_scipys(values: np.ndarray) -> None:
-    found = signed_ranks(values)
-    if (values == 0).all():
-        assert (found.p_value, found.rank_biserial, found.paper_effect_size) == (1.0, 0.0, 0.0)
-    else:
-        expected = stats.wilcoxon(values[values != 0])
-        assert (found.statistic, found.p_value) == (expected.statistic, expected.pvalue)
+@given(st.lists(st.integers(-99, 99).map(float), min_size=2, max_size=30, unique_by=abs))
+def test_without_ties_p_values_are_scipys(values: list[float]) -> None:
+    known = np.array([value for value in values if value])
+    if len(known) > 1:
+        found, expected = signed_ranks(known), stats.wilcoxon(known)
+        assert found.statistic == expected.statistic
+        assert found.p_value == pytest.approx(float(expected.pvalue), rel=1e-12)
+
+
+@given(st.lists(st.sampled_from([-2.0, -1.0, 0.0, 1.0, 2.0]), min_size=2, max_size=6))
+def test_with_ties_p_values_are_those_of_all_signs(values: list[float]) -> None:
+    gains = np.array(values)
+    ranked = np.abs(gains[gains != 0])
+    ranks, middle = stats.rankdata(ranked), len(ranked) * (len(ranked) + 1) / 4
+    sums = [
+        sum(rank for rank, up in zip(ranks, signs, strict=True) if up)
+        for signs in itertools.product((False, True), repeat=len(ranked))
+    ]
+    found = signed_ranks(gains)
+    away = middle - found.statistic
+    assert found.p_value == sum(abs(one - middle) >= away for one in sums) / len(sums)
+
+
+def test_many_differences_are_approximated() -> None:
+    values = np.arange(1.0, 62.0) * np.where(np.arange(61) % 3, 1, -1)
+    assert signed_ranks(values).p_value == stats.wilcoxon(values).pvalue
+
+
+def test_equal_differences_are_no_difference() -> None:
+    found = signed_ranks(np.zeros(3))
+    assert (found.p_value, found.rank_biserial, found.paper_effect_size) == (1.0, 0.0, 0.0)
 
 
 @given(gains)
