@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.keys import by_key
+from fedsim.means import means, standard_errors
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.entrants import Entrant, entrants
 from fedsim.results.metrics import chosen_metric
-from fedsim.results.significance import means, standard_errors
 
 Axis = Literal["rounds", "evaluations", "epsilon"]
 
@@ -111,7 +111,7 @@ def chart(
         RunFolderError: if a run has nothing to show.
     """
     if x not in AXES:
-        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}")
+        raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}"))
     found, missing = entrants(opened(*runs), labels)
     measured = chosen_metric(metric, found, best_agent=best_agent)
     name, column = measured.name, measured.column
@@ -198,5 +198,7 @@ def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
     configs = {one.label: by_key(one.seeds[0].folder.config()) for one in found}
     known = {name for config in configs.values() for name in config}
     if key not in known:
-        raise ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        raise of_option(
+            "--facet", ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        )
     return {label: str(config.get(key, "not set")) for label, config in configs.items()}

@@ -21,9 +21,10 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
 from fedsim.dashboards.points import PointsChart
-from fedsim.errors import ConfigError, cannot_write
+from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
+from fedsim.results.naming import shortened
 from fedsim.space import Array
 
 SINGLE = (7.0, 4.2)
@@ -85,7 +86,7 @@ def save(figure: Figure, path: str | Path) -> Path:
         with _quiet():
             figure.savefig(target, dpi=150)
     except ValueError as error:
-        raise ConfigError(f"--out: {error}") from None
+        raise of_option("--out", ConfigError(f"path: {error}")) from None
     except OSError as error:
         remedy = "make room, then draw it with `fedsim plot`"
         raise cannot_write(target, error, remedy) from error
@@ -217,7 +218,10 @@ def _scaled(values: Sequence[float], power: int) -> Array:
 def _finish_axes(axes: Axes, panel: Panel, drawn: Chart, *, log: bool) -> None:
     if log:
         if not any(y > 0 for curve in panel.curves for y in curve.y):
-            raise ConfigError(f"--log: expected some positive values of {drawn.metric}, got none")
+            raise of_option(
+                "--log",
+                ConfigError(f"log: expected some positive values of {drawn.metric}, got none"),
+            )
         axes.set_yscale("log", nonpositive="mask")
     axes.xaxis.set_major_locator(MaxNLocator(integer=drawn.x_label.startswith("round")))
     axes.set_title(panel.title, fontsize="medium").set_parse_math(False)
@@ -234,14 +238,11 @@ def _legend(figure: Figure, axes: Axes, lines: Mapping[str, Line2D], columns: in
         else axes.legend(handles, names, frameon=False)
     )
     # Set afterwards: matplotlib hides labels that begin with _, and reads $ as mathematics.
+    short = shortened(list(lines), LONGEST)
     for text, label in zip(legend.get_texts(), lines, strict=True):
         text.set_parse_math(False)
-        text.set_text(_shortened(label))
+        text.set_text(short[label])
         text.set_fontsize("small" if columns else "medium")
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST else f"{label[:40]}…{label[-20:]}"
 
 
 def _quiet() -> warnings.catch_warnings[None]:

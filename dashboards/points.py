@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.naming import labels_of
@@ -121,11 +121,17 @@ def _axes(run: SeedRun, names: Sequence[str]) -> Axes:
     wanted = list(names) or list(known)[:2]
     for name in wanted:
         if name not in known:
-            raise ConfigError(f"points: unknown parameter {name!r}{nearest(name, known)}")
+            raise of_option(
+                "--parameters",
+                ConfigError(f"parameters: unknown parameter {name!r}{nearest(name, known)}"),
+            )
     if len(set(wanted)) != 2 or len(wanted) != 2:
-        raise ConfigError(
-            f"points: expected two parameters, got {', '.join(wanted)}; {run.variant} has "
-            f"{', '.join(known)}"
+        raise of_option(
+            "--parameters",
+            ConfigError(
+                f"parameters: expected two, got {', '.join(wanted)}; {run.variant} has "
+                f"{', '.join(known)}"
+            ),
         )
     return known[wanted[0]], known[wanted[1]]
 

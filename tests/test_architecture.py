@@ -19,6 +19,7 @@ GROUND = (
     "rng",
     "keys",
     "space",
+    "means",
     "protocol",
     "workload",
     "payloads",

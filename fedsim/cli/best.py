@@ -32,6 +32,7 @@ def best(
 
     One for each variant and seed: the best agent's, or with --agent that of one agent or of all.
     """
+    from fedsim.cli.tables import print_table
     from fedsim.results.analysis import load
     from fedsim.results.best import best_of
 
@@ -59,7 +60,7 @@ def best(
         return
     console = make_console()
     shown = chosen if agent == "all" else list(winners.values())
-    console.print(_table(shown))
+    print_table(console, _table(shown))
     if of_all is not None and len(shown) > 1:
         print_text(console, f"best of all: {_named(of_all)}")
     errors = make_console(stderr=True)

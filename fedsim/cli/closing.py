@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsim.cli.consoles import print_text
-from fedsim.cli.summary import closing_table, privacy_lines
+from fedsim.cli.summary import print_outcome, privacy_lines
 from fedsim.results.analysis import Run
 from fedsim.results.comparison import control_differences
 
@@ -18,7 +18,7 @@ def close(run: Run, console: Console) -> dict[str, Any]:
     from fedsim.dashboards.plots import plot
 
     summaries = run.summaries()
-    console.print(closing_table(summaries))
+    print_outcome(console, summaries)
     for line in privacy_lines(summaries):
         print_text(console, line)
     refused = sum(s.get("releases_refused", 0) for s in summaries)

@@ -114,6 +114,7 @@ def _meet(variants: Sequence[Entrant], baseline: str | None, *, named: bool) -> 
 
 
 def _show_variants(found: Comparison, csv: bool, latex: bool, as_json: bool) -> None:
+    from fedsim.cli.tables import print_table
     from fedsim.results.latex import comparison_latex
 
     if as_json:
@@ -124,12 +125,12 @@ def _show_variants(found: Comparison, csv: bool, latex: bool, as_json: bool) -> 
     elif latex:
         print(comparison_latex(found))
     else:
-        make_console().print(_table(found))
+        print_table(make_console(), _table(found))
     _print_notes(found.notes, stderr=csv or latex)
 
 
 def _show_problems(found: ProblemComparison, csv: bool, latex: bool, as_json: bool) -> None:
-    from fedsim.cli.problemtables import problem_tables
+    from fedsim.cli.problemtables import print_problems
     from fedsim.results.latex import problems_latex
 
     if as_json:
@@ -140,9 +141,7 @@ def _show_problems(found: ProblemComparison, csv: bool, latex: bool, as_json: bo
     elif latex:
         print(problems_latex(found))
     else:
-        console = make_console()
-        for part in problem_tables(found, console.width):
-            console.print(part)
+        print_problems(make_console(), found)
     _print_notes(found.notes, stderr=csv or latex)
 
 
@@ -203,13 +202,12 @@ def _record(found: Comparison) -> dict[str, Any]:
 
 
 def _table(found: Comparison) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=found.title, box=None, pad_edge=False)
     several = len(found.rows) > 2
     table.add_column("variant", overflow="fold")
-    names = ["seeds", "score", f"better than {escape(found.baseline)} by", "p"]
+    names = ["seeds", "score", "better by", "p"]
     for name in (*names, *(["p, corrected"] if several else []), "verdict"):
         table.add_column(name, justify="right")
     for row in found.rows:
@@ -223,12 +221,17 @@ def _cells(row: Row, several: bool) -> list[str]:
     from fedsim.results.digits import with_error
 
     score = with_error(row.score, row.score_error)
-    cells = [escape(row.variant), str(row.seeds), score]
+    cells = [escape(row.variant), str(row.seeds), _glued(score)]
     one = row.difference
     if one is None:
-        return cells
-    cells += [with_error(one.gain, one.standard_error, "+"), _p(one.p_value)]
+        return [*cells, *([""] * (3 if several else 2)), "baseline"]
+    cells += [_glued(with_error(one.gain, one.standard_error, "+")), _p(one.p_value)]
     return [*cells, *([_p(one.p_corrected)] if several else []), one.verdict]
+
+
+def _glued(number: str) -> str:
+    """Return a number whose error stays whole where a line breaks."""
+    return number.replace("± ", "±")
 
 
 def _p(value: float) -> str:

@@ -61,7 +61,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         told = error.user_traceback if isinstance(error, UserCodeError) else ""
         return Failure(
             type(error).__name__,
-            shortened(str(error), MOST_CHARACTERS),
+            shortened(error.of_command_line, MOST_CHARACTERS),
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if error.folder is None else str(error.folder),
             told,

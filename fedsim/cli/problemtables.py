@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from fedsim.cli.tables import print_table
 from fedsim.results.digits import significant, with_error
 
 if TYPE_CHECKING:  # takes long to import
@@ -25,24 +26,20 @@ Column = tuple[str, list[str]]
 """A column's name and its cells."""
 
 
-def problem_tables(found: ProblemComparison, width: int) -> Iterator[RenderableType]:
-    """Yield what is printed of a comparison.
-
-    Args:
-        found: the comparison.
-        width: the terminal's, in letters; columns that do not fit go into a further table.
-    """
-    yield Text(found.title, style="bold")
+def print_problems(console: Console, found: ProblemComparison) -> None:
+    """Print a comparison; methods that do not fit into the terminal's width have further tables."""
+    console.print(Text(found.title, style="bold"))
     rows: Column = "problem", [*found.problems, "+/≈/−", "mean rank"]
-    for part in _parts(rows, _columns(found), width):
-        yield _table([rows, *part], len(found.problems))
-        yield ""
+    for part in _parts(rows, _columns(found), console.width):
+        print_table(console, _table([rows, *part], len(found.problems)))
+        console.print()
     tested = [one for one in found.overall if one.test is not None]
     if tested:
-        yield Text(f"against {found.baseline}, over problems", style="bold")
-        yield _overall(tested)
-        yield ""
-    yield from _legend(found, tested)
+        console.print(Text(f"against {found.baseline}, over problems", style="bold"))
+        print_table(console, _overall(tested))
+        console.print()
+    for words in _legend(found, tested):
+        console.print(Text(words))
 
 
 def _columns(found: ProblemComparison) -> list[Column]:
@@ -88,15 +85,8 @@ def _parts(rows: Column, columns: Sequence[Column], width: int) -> Iterator[list
 def _table(columns: Sequence[Column], problems: int) -> Table:
     """Return a table; rows after those of the problems are left out where they are empty."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), collapse_padding=True)
-    for i, (name, cells) in enumerate(columns):
-        narrow = max(map(len, cells), default=0)
-        table.add_column(
-            escape(name),
-            justify="right" if i else "left",
-            overflow="fold",
-            min_width=narrow if i else None,
-            max_width=max(narrow, WIDEST_NAME) if i else None,
-        )
+    for i, (name, _) in enumerate(columns):
+        table.add_column(Text(name), justify="right" if i else "left", overflow="fold")
     for number, row in enumerate(zip(*(cells for _, cells in columns), strict=True)):
         if any(row[1:]) or number < problems:
             table.add_row(*map(Text, row))
@@ -123,14 +113,14 @@ def _overall(tested: Sequence[Overall]) -> Table:
     return table
 
 
-def _legend(found: ProblemComparison, tested: Sequence[Overall]) -> Iterator[RenderableType]:
+def _legend(found: ProblemComparison, tested: Sequence[Overall]) -> Iterator[str]:
     """Yield what the tables' signs mean."""
     if tested:
-        yield Text(
+        yield (
             f"+ ≈ −: better than, not shown to differ from, worse than {found.baseline} on a "
             "problem (signed-rank test over seeds, p < 0.05, uncorrected)."
         )
-        yield Text(
+        yield (
             "over problems: Wilcoxon's signed-rank test of the means; p corrected by Holm; "
             "(n+−n−)/n is FBO-FedGP's effect size, of problems that are better and worse; "
             "rank-bis. is the matched-pairs rank-biserial correlation. Positive is better than "
@@ -138,11 +128,11 @@ def _legend(found: ProblemComparison, tested: Sequence[Overall]) -> Iterator[Ren
         )
     if found.beside is None:
         return
-    yield Text(f"published: {found.beside.source}.")
+    yield f"published: {found.beside.source}."
     for method in found.methods:
         better, count = found.better_than_published(method)
         if count:
-            yield Text(f"{method}: better than published on {better} of {count} problems.")
+            yield f"{method}: better than published on {better} of {count} problems."
 
 
 def _number(value: float, digits: int) -> str:

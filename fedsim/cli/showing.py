@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # these take long to import, and --help needs none of them
 
 def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
-    from fedsim.cli.summary import closing_table, privacy_lines
+    from fedsim.cli.summary import print_outcome, privacy_lines
     from fedsim.results.analysis import load
 
     with only_json_on_stdout(as_json):
@@ -30,7 +30,7 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     records = [seed.record for seed in seeds]
     states = {seed.record["status"] for seed in seeds}
     if "done" in states:
-        console.print(closing_table(records))
+        print_outcome(console, records)
     for line in (*filter(None, (seed.sentence for seed in seeds)), *privacy_lines(records)):
         print_text(console, line)
     if states & {"done", "running", "interrupted", "failed", "stopped"}:

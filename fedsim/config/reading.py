@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fedsim.config.ready import ready_names, ready_text
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
@@ -71,11 +71,15 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set: expected key=value, got {assignment!r}")
+            raise of_option(
+                "--set", ConfigError(f"overrides: expected key=value, got {assignment!r}")
+            )
         try:
             value = parse_yaml(text)
         except yaml.YAMLError:
-            raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
+            raise of_option(
+                "--set", ConfigError(f"overrides: {key}: cannot read the value {text!r} as YAML")
+            ) from None
         node = result
         *parents, last = key.strip().split(".")
         for part in parents:
@@ -85,7 +89,9 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
                 node[part] = {"name": node[part]}
             node = node[part]
             if not isinstance(node, dict):
-                raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
+                raise of_option(
+                    "--set", ConfigError(f"overrides: {key}: {part!r} has no keys of its own")
+                )
         node[last] = value
         given[*parents, last] = node
     for path, node in given.items():

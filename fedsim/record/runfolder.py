@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import RunFolderError, cannot_write
+from fedsim.errors import RunFolderError, cannot_write, of_option
 from fedsim.files import (
     arrays_under,
     format_json,
@@ -212,8 +212,11 @@ def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Pa
     try:
         if out is not None:
             if out.exists():
-                raise RunFolderError(
-                    f"--out: {out} already exists; choose a new folder, or `fedsim resume {out}`"
+                raise of_option(
+                    "--out",
+                    RunFolderError(
+                        f"out: {out} already exists; choose a new folder, or `fedsim resume {out}`"
+                    ),
                 )
             out.mkdir(parents=True)
             return out

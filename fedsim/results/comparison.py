@@ -14,14 +14,15 @@ from dataclasses import replace
 
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
+from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.differences import Comparison, Difference, Row
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
 from fedsim.results.metrics import chosen_metric, seed_scores, sign_of
 from fedsim.results.naming import variants_of
-from fedsim.results.significance import holm, mean, standard_error, student_p, welch
+from fedsim.results.significance import holm, student_p, welch
 
 
 def compare(
@@ -78,13 +79,16 @@ def compare_variants(
     names = [one.label for one in found]
     against = names[0] if baseline is None else baseline
     if against not in names:
-        raise ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}")
+        raise of_option(
+            "--baseline",
+            ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}"),
+        )
     column = _asked(metric, found, rounds, best_agent=best_agent)
     first, last = _bounds(found, rounds)
     columns = (REGRET, VALUE) if column is None else (column,)
     scores = {one.label: seed_scores(one, columns, first, last) for one in found}
     if column is not None and not any(own[column].notna().any() for own in scores.values()):
-        raise ConfigError(f"metric: no variant has {column}")
+        raise of_option("--metric", ConfigError(f"metric: no variant has {column}"))
     base = found[names.index(against)]
     others = [one for one in found if one is not base]
     refused = [one for one in others if one.direction != base.direction]
@@ -136,8 +140,11 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
         return min(1, last), last
     if not 0 <= rounds[0] <= min(rounds[1], last):
         all_have = ", the rounds that all variants have" if len(found) > 1 else ""
-        raise ConfigError(
-            f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+        raise of_option(
+            "--rounds",
+            ConfigError(
+                f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+            ),
         )
     return rounds[0], min(rounds[1], last)
 

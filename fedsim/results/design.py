@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.keys import by_key, ends, short_names, value_text
 from fedsim.results.entrants import Entrant
 
@@ -111,7 +111,10 @@ def _chosen(option: str, given: Sequence[str], known: Sequence[str]) -> list[str
     for key in given:
         inside = [one for one in known if one == key or one.startswith(f"{key}.")]
         if not inside:
-            raise ConfigError(f"{option}: no variant has the key {key!r}{nearest(key, known)}")
+            raise of_option(
+                f"--{option}",
+                ConfigError(f"{option}: no variant has the key {key!r}{nearest(key, known)}"),
+            )
         chosen += [one for one in inside if one not in chosen]
     return chosen
 

@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from fedsim.means import mean
 from fedsim.results.differences import LEVEL
 from fedsim.results.ranks import SignedRanks, average_ranks, rank_sum, signed_ranks
-from fedsim.results.significance import holm, mean
+from fedsim.results.significance import holm
 from fedsim.space import Array
 
 Mark = Literal["win", "tie", "loss", ""]

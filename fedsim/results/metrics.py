@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.means import means
 from fedsim.record.timings import read_timings
 from fedsim.results.entrants import REGRET, Entrant
 from fedsim.results.seeds import SeedRun
-from fedsim.results.significance import means
 from fedsim.space import Array
 
 METRICS = {
@@ -62,7 +62,9 @@ class Metric:
     def check_rounds(self, rounds: tuple[int, int] | None) -> None:
         """Raise ConfigError if rounds were asked for that a time does not have."""
         if rounds is not None and self.name in TIMES:
-            raise ConfigError(f"rounds: {self.name} is of whole runs; leave rounds out")
+            raise of_option(
+                "--rounds", ConfigError(f"rounds: {self.name} is of whole runs; leave rounds out")
+            )
 
 
 def sign_of(column: str, direction: str) -> float:
@@ -118,8 +120,12 @@ def chosen_metric(
         return Metric("simple_regret" if regret else "best_observed", best_agent)
     name, known = given.replace("-", "_"), {**METRICS, **(TIMES if times else {})}
     if name not in known:
-        raise ConfigError(f"metric: unknown metric {given!r}{nearest(name, known)}")
+        raise of_option(
+            "--metric", ConfigError(f"metric: unknown metric {given!r}{nearest(name, known)}")
+        )
     if best_agent and name in (*MEANS_ONLY, *TIMES):
         whole = "of a whole run" if name in TIMES else "as a mean of agents"
-        raise ConfigError(f"metric: {name} is known {whole} only, not of the best agent")
+        raise of_option(
+            "--metric", ConfigError(f"metric: {name} is known {whole} only, not of the best agent")
+        )
     return Metric(name, best_agent)

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import ConfigError, RunFolderError, nearest
+from fedsim.errors import ConfigError, RunFolderError, nearest, of_option
+from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.design import Design, arranged
 from fedsim.results.differences import LEVEL
@@ -27,7 +28,7 @@ from fedsim.results.metrics import Metric, chosen_metric, seed_scores, sign_of
 from fedsim.results.problemtable import Cell, Place, ProblemComparison
 from fedsim.results.published import put_beside, read_published
 from fedsim.results.ranks import fewest_seeds
-from fedsim.results.significance import holm, mean, standard_error
+from fedsim.results.significance import holm
 from fedsim.space import Array
 
 
@@ -140,7 +141,10 @@ def _compared(
     """Compare the methods of a table; arguments and errors as in :func:`compare_problems`."""
     against = design.methods[0] if baseline is None else baseline
     if against not in design.methods:
-        raise ConfigError(f"baseline: unknown method {against!r}{nearest(against, design.methods)}")
+        raise of_option(
+            "--baseline",
+            ConfigError(f"baseline: unknown method {against!r}{nearest(against, design.methods)}"),
+        )
     metric.check_rounds(rounds)
     spans = {problem: _span(design, problem, rounds) for problem in design.problems}
     values = {
@@ -148,7 +152,7 @@ def _compared(
     }
     values = {place: own for place, own in values.items() if len(own)}
     if not values:
-        raise ConfigError(f"metric: no variant has {metric.column}")
+        raise of_option("--metric", ConfigError(f"metric: no variant has {metric.column}"))
     directions = {problem: _direction(design, problem) for problem in design.problems}
     signs = {problem: sign_of(metric.column, one) for problem, one in directions.items()}
     duels = _duels(design, values, signs, against)
@@ -205,9 +209,12 @@ def _span(design: Design, problem: str, rounds: tuple[int, int] | None) -> tuple
     if rounds is None:
         return last, last
     if not 0 <= rounds[0] <= min(rounds[1], last):
-        raise ConfigError(
-            f"rounds: expected some of 0 to {last}, the rounds that all methods have on {problem}, "
-            f"got {rounds[0]} to {rounds[1]}"
+        raise of_option(
+            "--rounds",
+            ConfigError(
+                f"rounds: expected some of 0 to {last}, the rounds that all methods have on "
+                f"{problem}, got {rounds[0]} to {rounds[1]}"
+            ),
         )
     return rounds[0], min(rounds[1], last)
 

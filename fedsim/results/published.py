@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import user_path
 from fedsim.keys import value_text
 from fedsim.yamltext import parse_yaml
@@ -88,17 +88,24 @@ def read_published(given: str | Path) -> Published:
         elif path.is_file():
             text = path.read_text("utf-8")
         else:
-            raise ConfigError(
-                f"published: no file, and no table of fedsim: {str(given)!r}"
-                f"{nearest(str(given), names)}"
+            raise of_option(
+                "--published",
+                ConfigError(
+                    f"published: no file, and no table of fedsim: {str(given)!r}"
+                    f"{nearest(str(given), names)}"
+                ),
             )
         return Published.model_validate(_texts(parse_yaml(text)))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigError(f"published: {given}: {where}: {first['msg']}") from None
+        raise of_option(
+            "--published", ConfigError(f"published: {given}: {where}: {first['msg']}")
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"published: {given}: cannot be read: {error}") from None
+        raise of_option(
+            "--published", ConfigError(f"published: {given}: cannot be read: {error}")
+        ) from None
 
 
 def put_beside(table: Published, problems: Sequence[str], methods: Sequence[str]) -> Beside:
@@ -117,9 +124,12 @@ def put_beside(table: Published, problems: Sequence[str], methods: Sequence[str]
     columns = dict.fromkeys(name for row in table.values.values() for name in row)
     rows, called = _matches(table.values, problems), _matches(columns, methods)
     if not rows:
-        raise ConfigError(
-            f"published: none of our problems ({', '.join(problems)}) is in {table.source}: "
-            f"{', '.join(table.values)}"
+        raise of_option(
+            "--published",
+            ConfigError(
+                f"published: none of our problems ({', '.join(problems)}) is in {table.source}: "
+                f"{', '.join(table.values)}"
+            ),
         )
     values = {
         (rows[row], called.get(column, column)): value

@@ -228,7 +228,7 @@ def _finite(number: object, where: str) -> float:
     if isinstance(number, np.complexfloating) or not math.isfinite(number):
         raise ObjectiveError(
             f"the objective returned {number} ({where}): expected a finite number; return "
-            "the worst possible value if an evaluation fails",
+            "the worst possible value if an evaluation fails, or set on_error: skip",
             reason=f"returned {number}",
         )
     return float(number)

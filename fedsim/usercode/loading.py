@@ -61,4 +61,6 @@ def _import_module(name: str, path: str, folders: Sequence[str]) -> ModuleType:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # the module itself imports a missing one
             places = " or ".join((*folders, "the environment"))
-            raise ConfigError(f"{path}: no module {error.name!r} in {places}") from None
+            meant = class_path(path) if name.endswith(".py") else ""
+            hint = f"; did you mean {meant!r}?" if meant else ""
+            raise ConfigError(f"{path}: no module {error.name!r} in {places}{hint}") from None

@@ -78,7 +78,7 @@ def test_what_is_shown_may_be_chosen(run: Run) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"parameters": ["x"]}, "expected two parameters, got x; a has x, rate, kind"),
+        ({"parameters": ["x"]}, "parameters: expected two, got x; a has x, rate, kind"),
         ({"parameters": ["x", "rat"]}, "unknown parameter 'rat'; did you mean 'rate'"),
         ({"seed": 7}, "no such seed or agent"),
         ({"agent": 7}, "no such seed or agent"),
@@ -90,7 +90,7 @@ def test_mistakes_are_explained(run: Run, asked: dict[str, Any], message: str) -
 
 
 def test_one_parameter_is_too_few(here: Path) -> None:
-    with pytest.raises(ConfigError, match="expected two parameters, got x"):
+    with pytest.raises(ConfigError, match="parameters: expected two, got x"):
         explored(fedsim.run(small()))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -67,6 +69,15 @@ def shown(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
+class WithoutNotes:
+    """Shows exceptions without their notes, as IPython did up to 8.12."""
+
+    def structured_traceback(self, kind: Any, error: Any, trace: Any) -> list[str]:
+        plain = traceback.TracebackException(kind, error, trace)
+        plain.__notes__ = []
+        return list(plain.format())
+
+
 class TestErrors:
     def test_the_users_traceback_is_shown_and_ours_is_short(
         self, here: Path, user_module: UserModule
@@ -83,6 +94,26 @@ class TestErrors:
         assert "During handling" not in text
         assert caught.value.folder == here / "runs" / "small-1"
         assert text.endswith(f"continue with: fedsim.resume('{here}/runs/small-1')\n")
+
+    @pytest.mark.parametrize("shows_notes", [True, False])
+    def test_ipython_shows_it_once(
+        self,
+        here: Path,
+        user_module: UserModule,
+        monkeypatch: pytest.MonkeyPatch,
+        shows_notes: bool,
+    ) -> None:
+        ipython = pytest.importorskip("IPython")
+        name = user_module(OBJECTIVE)
+        with pytest.raises(ObjectiveError) as caught:
+            fedsim.run(small(scenario={"name": f"{name}:Wrong"}))
+        renderer = ipython.core.ultratb.AutoFormattedTB() if shows_notes else WithoutNotes()
+        shell = SimpleNamespace(InteractiveTB=renderer)
+        monkeypatch.setattr(ipython, "get_ipython", lambda: shell)
+        text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(caught.value._render_traceback_()))
+        assert text.count("# the mistake") == 1
+        assert text.count("ObjectiveError: the objective raised") == 1
+        assert text.count("continue with: fedsim.resume(") == 1
 
     def test_a_resume_shows_it_too(self, here: Path, user_module: UserModule) -> None:
         name = user_module(OBJECTIVE)

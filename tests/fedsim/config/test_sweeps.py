@@ -138,7 +138,7 @@ def test_every_combination_is_there_once(keys: list[str], data: st.DataObject) -
     [
         ({"grid": {"rounds": 3}}, "grid.rounds: expected a list of values, got 3"),
         ({"grid": {"rounds": []}}, "grid.rounds: expected a list of values"),
-        ({"grid": [1]}, "grid: input should be a mapping"),
+        ({"grid": [1]}, "grid: expected a mapping"),
         ({"grid": {"round": [1]}}, "grid.round: unknown key; did you mean 'rounds'"),
         ({"zip": {"backend": ["ray"]}}, "zip.backend: unknown key"),
         ({"grid": {"seeds": [1]}}, "grid.seeds: every variant runs all seeds; use the key seeds"),
