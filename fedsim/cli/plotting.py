@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +14,8 @@ from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
 
-if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+if TYPE_CHECKING:  # takes long to import, and --help does not need it
     from matplotlib.figure import Figure
-
-    from fedsim.dashboards.curves import Chart
-    from fedsim.dashboards.points import PointsChart
 
 
 def plot(
@@ -96,7 +93,8 @@ def plot(
         names = [] if parameters is None else [one.strip() for one in parameters.split(",")]
         found = explored(folders, parameters=names, agent=agent, seed=seed, labels=label)
         _show(
-            found,
+            found.notes,
+            found.record(),
             lambda: draw_points(found, per_agent=per_agent, title=title, size=_inches(size)),
             out,
             as_json=as_json,
@@ -109,7 +107,8 @@ def plot(
     asked: dict[str, Any] = {"metric": metric, "x": x, "best_agent": best_agent}
     drawn = chart(folders, **asked, facet=facet, labels=label)
     _show(
-        drawn,
+        drawn.notes,
+        drawn.record(),
         lambda: draw(drawn, log=log, title=title, size=_inches(size)),
         out,
         as_json=as_json,
@@ -117,19 +116,24 @@ def plot(
 
 
 def _show(
-    drawn: Chart | PointsChart, draw: Callable[[], Figure], out: Path | None, *, as_json: bool
+    notes: Sequence[str],
+    record: Mapping[str, Any],
+    draw: Callable[[], Figure],
+    out: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Draw and save a picture, unless only its data is wanted, and print what there is."""
     from fedsim.dashboards.plots import save
 
     errors = make_console(stderr=True)
-    for note in drawn.notes:
+    for note in notes:
         print_text(errors, f"note: {note}", "yellow")
     path: Path | None = None
     if out is not None or not as_json:
         path = save(draw(), out or Path("fedsim.png"))
     if as_json:
-        print_json({"picture": None if path is None else str(path), **drawn.record()})
+        print_json({"picture": None if path is None else str(path), **record})
     else:
         print(path)
 
