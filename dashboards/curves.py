@@ -11,24 +11,13 @@ import numpy as np
 import pandas as pd
 
 from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.keys import by_key
 from fedsim.means import means, standard_errors
 from fedsim.results.analysis import AnyRun, opened
-from fedsim.results.entrants import REGRET, Entrant, entrants
+from fedsim.results.entrants import Entrant, entrants
+from fedsim.results.metrics import chosen_metric
 
 Axis = Literal["rounds", "evaluations", "epsilon"]
-
-METRICS = {
-    "simple_regret": "simple regret (best point evaluated)",
-    "inference_regret": "inference regret (point an agent would choose)",
-    "best_observed": "best observed value so far",
-    "best_noiseless": "best noiseless value so far",
-    "regret": "regret of the round's evaluations",
-    "cumulative_regret": "cumulative regret of the queries",
-}
-"""What a curve can show, and how that is called on an axis."""
-
-MEANS_ONLY = ("regret", "cumulative_regret")
-"""Metrics that are known as means over agents only."""
 
 AXES: dict[Axis, str] = {
     "rounds": "round (0 is the initial design)",
@@ -124,8 +113,8 @@ def chart(
     if x not in AXES:
         raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}"))
     found, missing = entrants(opened(*runs), labels)
-    name = _metric(metric, found, best_agent=best_agent)
-    column = name if best_agent else f"mean_{name}"
+    measured = chosen_metric(metric, found, best_agent=best_agent)
+    name, column = measured.name, measured.column
     notes = [*missing, *filter(None, (one.left_out(one.last) for one in found))]
     curves = {one.label: _curve(one, column, x) for one in found}
     empty = [label for label, curve in curves.items() if curve is None]
@@ -133,29 +122,11 @@ def chart(
         raise ConfigError(f"no variant has {'ε' if x == 'epsilon' else name} to draw")
     notes += [f"{label} is left out: it has no {_told(x, name)}" for label in empty]
     panels = _panels([one for one in found if one.label not in empty], curves, facet)
-    whose = "best agent" if best_agent else "mean of agents"
-    return Chart(column, f"{METRICS[name]}, {whose}", AXES[x], panels, tuple(notes))
+    return Chart(column, measured.words, AXES[x], panels, tuple(notes))
 
 
 def _told(x: Axis, name: str) -> str:
     return "ε (nothing private was released), or it is infinite" if x == "epsilon" else name
-
-
-def _metric(given: str | None, found: Sequence[Entrant], *, best_agent: bool) -> str:
-    if given is None:
-        regret = all(one.metric == REGRET for one in found)
-        return "simple_regret" if regret else "best_observed"
-    name = given.replace("-", "_")
-    if name not in METRICS:
-        raise of_option(
-            "--metric", ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
-        )
-    if best_agent and name in MEANS_ONLY:
-        raise of_option(
-            "--metric",
-            ConfigError(f"metric: {name} is known as a mean of agents only, not of the best agent"),
-        )
-    return name
 
 
 def _curve(one: Entrant, column: str, x: Axis) -> Curve | None:
@@ -224,19 +195,10 @@ def _order(value: str) -> float:
 
 def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
     """Return the value of a configuration key of every variant, as text."""
-    configs = {one.label: _flat(one.seeds[0].folder.config()) for one in found}
+    configs = {one.label: by_key(one.seeds[0].folder.config()) for one in found}
     known = {name for config in configs.values() for name in config}
     if key not in known:
         raise of_option(
             "--facet", ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
         )
     return {label: str(config.get(key, "not set")) for label, config in configs.items()}
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a configuration's values by their dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        found |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return found

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import matplotlib
 import numpy as np
@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
+from fedsim.dashboards.points import PointsChart
 from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
@@ -43,8 +44,11 @@ LONGEST = 64
 """Characters of a label in a legend."""
 
 
+Drawn = TypeVar("Drawn", Chart, PointsChart)
+
+
 @dataclass(frozen=True)
-class Picture:
+class Picture(Generic[Drawn]):
     """A picture, which notebooks show.
 
     Attributes:
@@ -53,7 +57,7 @@ class Picture:
         path: where it was saved, or None.
     """
 
-    chart: Chart = field(repr=False)
+    chart: Drawn = field(repr=False)
     figure: Figure = field(repr=False)
     path: Path | None = None
 
@@ -64,24 +68,29 @@ class Picture:
             ConfigError: if matplotlib does not know the format.
             RunFolderError: if it cannot be written.
         """
-        target = user_path(path)
-        if not target.suffix:
-            target = target.with_name(f"{target.name}.png")
-        try:
-            with _quiet():
-                self.figure.savefig(target, dpi=150)
-        except ValueError as error:
-            raise of_option("--out", ConfigError(f"path: {error}")) from None
-        except OSError as error:
-            remedy = "make room, then draw it with `fedsim plot`"
-            raise cannot_write(target, error, remedy) from error
-        return target
+        return save(self.figure, path)
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
         with _quiet():
             self.figure.savefig(buffer, format="png", dpi=100)
         return buffer.getvalue()
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Save a figure and return its path; errors as in :meth:`Picture.save`."""
+    target = user_path(path)
+    if not target.suffix:
+        target = target.with_name(f"{target.name}.png")
+    try:
+        with _quiet():
+            figure.savefig(target, dpi=150)
+    except ValueError as error:
+        raise of_option("--out", ConfigError(f"path: {error}")) from None
+    except OSError as error:
+        remedy = "make room, then draw it with `fedsim plot`"
+        raise cannot_write(target, error, remedy) from error
+    return target
 
 
 def plot(
@@ -95,7 +104,7 @@ def plot(
     log: bool = False,
     title: str | None = None,
     size: tuple[float, float] | None = None,
-) -> Picture:
+) -> Picture[Chart]:
     """Draw one curve per variant: the mean over seeds, with a band of one standard error.
 
     Args:

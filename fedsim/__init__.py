@@ -2,8 +2,9 @@
 
 ``fedsim.run(config)`` runs a simulation, ``fedsim.resume(folder)`` continues one, and
 ``fedsim.load(folder)`` opens a run folder; all return a :class:`fedsim.results.analysis.Run`.
-``list_runs``, ``best``, ``plot`` and ``compare`` show what runs have found; ``evaluate`` calls one
-objective once. The engine is ``fedsim.actors``, the workloads are ``fedsim.scenarios``.
+``list_runs``, ``best``, ``plot``, ``plot_points``, ``compare`` and ``compare_problems`` show what
+runs have found; ``evaluate`` calls one objective once. The engine is ``fedsim.actors``, the
+workloads are ``fedsim.scenarios``.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ if TYPE_CHECKING:
     from fedsim.api import resume as resume
     from fedsim.api import run as run
     from fedsim.dashboards.plots import plot as plot
+    from fedsim.dashboards.scatter import plot_points as plot_points
     from fedsim.results.analysis import Run as Run
     from fedsim.results.comparison import compare as compare
+    from fedsim.results.problems import compare_problems as compare_problems
 
     __version__: str
 
 _ELSEWHERE = {
     "Run": "fedsim.results.analysis",
     "compare": "fedsim.results.comparison",
+    "compare_problems": "fedsim.results.problems",
     "plot": "fedsim.dashboards.plots",
+    "plot_points": "fedsim.dashboards.scatter",
 }
 
 __all__ = [
@@ -34,10 +39,12 @@ __all__ = [
     "__version__",
     "best",
     "compare",
+    "compare_problems",
     "evaluate",
     "list_runs",
     "load",
     "plot",
+    "plot_points",
     "resume",
     "run",
 ]

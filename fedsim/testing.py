@@ -34,7 +34,7 @@ from fedsim.simulation.evaluation import call_once
 from fedsim.simulation.in_memory import Bowl, run_in_memory
 from fedsim.space import Array, Choice, Space, uniform_design
 from fedsim.usercode.calling import offers
-from fedsim.workload import KnowsOptimum, Scenario
+from fedsim.workload import KnowsOptimalPoint, KnowsOptimum, Scenario
 
 
 class ConformanceError(AssertionError):
@@ -51,12 +51,14 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
 
     Raises:
         ConformanceError: if an attribute is missing, an objective fails, changes its point, or
-            gives two values for one key, or a noiseless value is better than the optimum.
+            gives two values for one key, a noiseless value is better than the optimum, or that of
+            the optimal point is not the optimum.
     """
     try:
         require_scenario(scenario, type(scenario).__name__)
         for agent in sorted({0, scenario.agents - 1}):
             _check_objective(scenario, agent, points, seed)
+            _check_optimal_point(scenario, agent, seed)
     except FedsimError as error:
         raise ConformanceError(str(error)) from error
 
@@ -83,6 +85,20 @@ def _check_objective(scenario: Scenario, agent: AgentId, points: int, seed: int)
             _expect(
                 not better, f"no value better than the optimum {optimum}, got {first} ({where})"
             )
+
+
+def _check_optimal_point(scenario: Scenario, agent: AgentId, seed: int) -> None:
+    """Check that the objective's noiseless value at the optimal point is the optimum."""
+    space, objective = scenario.space, scenario.objective(agent)
+    optimum = scenario.optimum(agent) if offers(scenario, KnowsOptimum) else None
+    point = scenario.optimal_point(agent) if offers(scenario, KnowsOptimalPoint) else None
+    if point is None:
+        return
+    where, keys = f"agent {agent}, its optimal point", Keys(seed, agent, 0)
+    found = call_once(objective, space.checked(point), keys("objective"), where).noiseless
+    if found is not None and optimum is not None:
+        apart = abs(found - optimum) > 1e-6 * max(1.0, abs(optimum))
+        _expect(not apart, f"the optimum {optimum}, got {found} ({where})")
 
 
 def _every_option(space: Space) -> Iterator[Array]:

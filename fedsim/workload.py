@@ -5,7 +5,7 @@ The interfaces of methods are in :mod:`fedsim.protocol`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -43,7 +43,7 @@ class Scenario(Protocol):
     Built as ``Class(**settings)``, in every process and more than once: keep that cheap. A
     configuration file's ``scenario:`` section is checked against the constructor's names and
     annotations. Arguments named ``seed`` and ``data_dir`` get the run's seed and ``--data``.
-    See also :class:`KnowsOptimum` and :class:`KnowsBaseline`.
+    See also :class:`KnowsOptimum`, :class:`KnowsOptimalPoint` and :class:`KnowsBaseline`.
     """
 
     @property
@@ -72,6 +72,18 @@ class KnowsOptimum(Protocol):
 
     def optimum(self, agent: AgentId) -> float | None:
         """Return an agent's best noiseless value, or None; for the experimenter only."""
+        ...
+
+
+@runtime_checkable
+class KnowsOptimalPoint(Protocol):
+    """A scenario that knows where its best values are, so that pictures of points show it."""
+
+    def optimal_point(self, agent: AgentId) -> Mapping[str, Value] | Sequence[Value] | None:
+        """Return the point of an agent's optimum, in the user's units; for the experimenter only.
+
+        By name or in the parameters' order; one of them if there are several; None if unknown.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ GROUND = (
     "errors",
     "signals",
     "rng",
+    "keys",
     "space",
     "means",
     "protocol",

@@ -1,9 +1,11 @@
-"""``fedsim compare``: compares variants, of one run or several, paired on seeds."""
+"""``fedsim compare``: compares variants, of one run or several, or methods over problems."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +19,12 @@ from fedsim.errors import ConfigError
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from rich.table import Table
 
-    from fedsim.results.comparison import Comparison, Row
+    from fedsim.results.differences import Comparison, Row
+    from fedsim.results.entrants import Entrant
+    from fedsim.results.problemtable import ProblemComparison
+
+NO_PROBLEMS = "none"
+"""What --problem says for variants that are to be compared one by one."""
 
 
 def compare(
@@ -26,7 +33,10 @@ def compare(
         typer.Argument(help="Run folders; their variants compete.", autocompletion=complete_run),
     ],
     rounds: Annotated[
-        str | None, typer.Option(help="Average over these, e.g. 5-20; default: all common ones.")
+        str | None,
+        typer.Option(
+            help="Average over these, e.g. 5-20; default: all common ones; over problems: the last."
+        ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="The variant to compare with; default: the first.")
@@ -34,22 +44,150 @@ def compare(
     label: Annotated[
         list[str] | None, typer.Option(help="What to call a run: once for each folder.")
     ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="simple_regret, best_observed, best_noiseless, ..., seconds"),
+    ] = None,
+    best_agent: Annotated[
+        bool, typer.Option("--best-agent", help="The best agent's value, not the mean of agents.")
+    ] = False,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="What tells problems apart, e.g. scenario.function; none: no problems; default: "
+            "what changes in the scenario.",
+        ),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="What tells methods apart, e.g. method.name; default: what changes in a problem.",
+        ),
+    ] = None,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Show published numbers beside ours: e.g. fbo-fedgp-table-2, or a YAML file.",
+        ),
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX tables.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare variants: mean score over rounds, and differences paired on seeds."""
-    from fedsim.cli.tables import print_table
-    from fedsim.results.analysis import load
-    from fedsim.results.comparison import compare as compare_runs
+    """Compare variants: mean score over rounds, and differences paired on seeds.
 
-    runs = [load(folder) for folder in folders]
-    found = compare_runs(runs, rounds=_bounds(rounds), baseline=baseline, labels=label)
+    Methods that meet on several problems are compared over these: means, ranks, wins, ties and
+    losses against the baseline, and Wilcoxon's tests.
+    """
+    from fedsim.results.analysis import load
+    from fedsim.results.comparison import compare_variants
+    from fedsim.results.entrants import entrants
+
+    if csv + latex + as_json > 1:
+        raise ConfigError("--csv, --latex, --json: expected at most one of them")
+    if problem == [NO_PROBLEMS] and (method or published):
+        raise ConfigError("--problem none: expected neither --method nor --published beside it")
+    variants, missing = entrants([load(folder) for folder in folders], label)
+    asked: dict[str, Any] = {"metric": metric, "best_agent": best_agent}
+    asked |= {"rounds": _bounds(rounds), "baseline": baseline}
+    given, named = bool(problem or method or published), label is not None
+    if problem == [NO_PROBLEMS] or not (given or _meet(variants, baseline, named=named)):
+        _show_variants(compare_variants(variants, missing, **asked), csv, latex, as_json)
+        return
+    from fedsim.results.problems import compare_methods
+
+    asked |= {"problem": problem or (), "method": method or (), "published": published}
+    _show_problems(compare_methods(variants, missing, **asked, named=named), csv, latex, as_json)
+
+
+def _meet(variants: Sequence[Entrant], baseline: str | None, *, named: bool) -> bool:
+    """Return whether variants are methods that meet on problems; a baseline names one of either."""
+    from fedsim.results.problems import over_problems
+
+    design = over_problems(variants, named=named)
+    if design is None:
+        return False
+    return baseline not in {one.label for one in variants} - {*design.methods}
+
+
+def _show_variants(found: Comparison, csv: bool, latex: bool, as_json: bool) -> None:
+    from fedsim.cli.tables import print_table
+    from fedsim.results.latex import comparison_latex
+
     if as_json:
         print_json(_record(found))
         return
-    console = make_console()
-    print_table(console, _table(found))
-    for note in found.notes:
+    if csv:
+        sys.stdout.write(found.csv())
+    elif latex:
+        print(comparison_latex(found))
+    else:
+        print_table(make_console(), _table(found))
+    _print_notes(found.notes, stderr=csv or latex)
+
+
+def _show_problems(found: ProblemComparison, csv: bool, latex: bool, as_json: bool) -> None:
+    from fedsim.cli.problemtables import print_problems
+    from fedsim.results.latex import problems_latex
+
+    if as_json:
+        print_json(_problems_record(found))
+        return
+    if csv:
+        sys.stdout.write(found.csv())
+    elif latex:
+        print(problems_latex(found))
+    else:
+        print_problems(make_console(), found)
+    _print_notes(found.notes, stderr=csv or latex)
+
+
+def _print_notes(notes: Sequence[str], *, stderr: bool) -> None:
+    console = make_console(stderr=stderr)
+    for note in notes:
         print_text(console, f"note: {note}", "yellow")
+
+
+def _problems_record(found: ProblemComparison) -> dict[str, Any]:
+    published = found.beside.values if found.beside else {}
+    cells = [
+        {
+            **asdict(replace(one, duel=None)),
+            "duel": {**asdict(one.duel), "mark": one.duel.mark} if one.duel else None,
+            **({"published": published.get(place)} if found.beside else {}),
+        }
+        for place, one in found.cells.items()
+    ]
+    overall = []
+    for one in found.overall:
+        told = {**asdict(one), "verdict": one.verdict}
+        if one.test is not None:
+            told["test"]["paper_effect_size"] = one.test.paper_effect_size
+        if found.beside:
+            better, count = found.better_than_published(one.method)
+            told |= {"better_than_published": better, "published": count}
+        overall.append(told)
+    beside = found.beside and {
+        "source": found.beside.source,
+        "values": [
+            {"problem": p, "method": m, "value": v} for (p, m), v in found.beside.values.items()
+        ],
+    }
+    return {
+        "title": found.title,
+        "metric": found.metric.column,
+        "rounds": None if found.rounds is None else list(found.rounds),
+        "baseline": found.baseline,
+        "problem_keys": list(found.keys),
+        "problems": list(found.problems),
+        "cells": cells,
+        "methods": overall,
+        "published": beside,
+        "notes": list(found.notes),
+    }
 
 
 def _record(found: Comparison) -> dict[str, Any]:

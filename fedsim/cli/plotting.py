@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,9 @@ from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
+
+if TYPE_CHECKING:  # takes long to import, and --help does not need it
+    from matplotlib.figure import Figure
 
 
 def plot(
@@ -38,6 +42,22 @@ def plot(
     label: Annotated[
         list[str] | None, typer.Option(help="What to call a run: once for each folder.")
     ] = None,
+    points: Annotated[
+        bool, typer.Option("--points", help="The explored points in two parameters instead.")
+    ] = False,
+    parameters: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y", help="With --points: which; default: the first two."),
+    ] = None,
+    per_agent: Annotated[
+        bool, typer.Option("--per-agent", help="With --points: a colour for each agent.")
+    ] = False,
+    agent: Annotated[
+        int | None, typer.Option(min=0, help="With --points: only this agent's.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="With --points: the seed; default: the first.")
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="A logarithmic scale of values.")] = False,
     title: Annotated[str | None, typer.Option(help="The picture's title.")] = None,
     size: Annotated[str | None, typer.Option(metavar="WxH", help="Inches, e.g. 7x4.2")] = None,
@@ -45,24 +65,75 @@ def plot(
 ) -> None:
     """Draw regret (or best observed value) against rounds: mean and standard error over seeds.
 
+    With --points, draw what was explored, the best point and the optimum, if known, of one seed.
+
     Where some variants maximise and others minimise, each direction has a panel. --json prints
     the data, and draws only with --out.
     """
+    of_curves: dict[str, object] = {
+        "metric": metric,
+        "x": x if x != "rounds" else None,
+        "facet": facet,
+    }
+    of_curves |= {"best-agent": best_agent, "log": log}
+    of_points: dict[str, object] = {
+        "parameters": parameters,
+        "per-agent": per_agent,
+        "agent": agent,
+        "seed": seed,
+    }
+    for name, value in (of_curves if points else of_points).items():
+        if value is not None and value is not False:
+            goes = "does not go with --points" if points else "needs --points"
+            raise ConfigError(f"--{name}: {goes}")
+    if points:
+        from fedsim.dashboards.points import explored
+        from fedsim.dashboards.scatter import draw_points
+
+        names = [] if parameters is None else [one.strip() for one in parameters.split(",")]
+        found = explored(folders, parameters=names, agent=agent, seed=seed, labels=label)
+        _show(
+            found.notes,
+            found.record(),
+            lambda: draw_points(found, per_agent=per_agent, title=title, size=_inches(size)),
+            out,
+            as_json=as_json,
+        )
+        return
     from fedsim.dashboards.curves import chart
-    from fedsim.dashboards.plots import Picture, draw
+    from fedsim.dashboards.plots import draw
 
     # typer knows no literals on old versions: an unknown axis is refused by chart.
     asked: dict[str, Any] = {"metric": metric, "x": x, "best_agent": best_agent}
     drawn = chart(folders, **asked, facet=facet, labels=label)
+    _show(
+        drawn.notes,
+        drawn.record(),
+        lambda: draw(drawn, log=log, title=title, size=_inches(size)),
+        out,
+        as_json=as_json,
+    )
+
+
+def _show(
+    notes: Sequence[str],
+    record: Mapping[str, Any],
+    draw: Callable[[], Figure],
+    out: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Draw and save a picture, unless only its data is wanted, and print what there is."""
+    from fedsim.dashboards.plots import save
+
     errors = make_console(stderr=True)
-    for note in drawn.notes:
+    for note in notes:
         print_text(errors, f"note: {note}", "yellow")
     path: Path | None = None
     if out is not None or not as_json:
-        figure = draw(drawn, log=log, title=title, size=_inches(size))
-        path = Picture(drawn, figure).save(out or Path("fedsim.png"))
+        path = save(draw(), out or Path("fedsim.png"))
     if as_json:
-        print_json({"picture": None if path is None else str(path), **drawn.record()})
+        print_json({"picture": None if path is None else str(path), **record})
     else:
         print(path)
 

@@ -9,13 +9,13 @@ Both, and ``variants``, are crossed with one another.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from fedsim.errors import ConfigError, nearest
+from fedsim.keys import short_names, value_text
 
 VARIABLE = ("scenario", "method", "rounds", "privacy", "availability")
 """The keys that a variant may override."""
@@ -71,25 +71,13 @@ def swept(
     for label, changes in (variants or {"": {}}).items():
         for places in itertools.product(*axes):
             settings = list(itertools.chain.from_iterable(places))
-            told = [f"{names[key]}={_text(value)}" for key, value in settings]
+            told = [f"{names[key]}={value_text(value)}" for key, value in settings]
             name = ", ".join(filter(None, [label, *told]))
             if name in found:
                 raise ConfigError(
                     f"grid: two variants would be called {name}; a value appears twice"
                 )
             found[name] = _changed(changes, settings)
-    return found
-
-
-def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Return the shortest ends of dotted keys that differ; of ``method.name``, the start."""
-    plain = {key: key.removesuffix(".name") for key in keys}
-    found = {}
-    for key, whole in plain.items():
-        parts = whole.split(".")
-        ends = (".".join(parts[-size:]) for size in range(1, len(parts) + 1))
-        others = [f".{other}" for one, other in plain.items() if one != key]
-        found[key] = next((e for e in ends if not any(o.endswith(f".{e}") for o in others)), key)
     return found
 
 
@@ -126,8 +114,3 @@ def _changed(changes: Changes, settings: Sequence[tuple[str, Any]]) -> Changes:
             node = inner
         node[last] = deepcopy(value)
     return result
-
-
-def _text(value: Any) -> str:
-    """Return a value as a label shows it: as YAML and JSON write it, names without quotes."""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -48,6 +48,7 @@ class Facts:
         accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
         parameters: of the search space, see :func:`described`; None if an earlier version of
             fedsim started the run.
+        optimal_points: where the agents' optima are, each point once; None if it is not known.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class Facts:
     accountant: AccountantName
     accounting: Accounting
     parameters: tuple[Mapping[str, Any], ...] | None = None
+    optimal_points: tuple[Mapping[str, Any], ...] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder) -> Facts:
@@ -70,7 +72,7 @@ class Facts:
         manifest = folder.manifest()
         names = {one.name for one in fields(cls)}
         try:
-            if not names - {"parameters"} <= manifest.keys():
+            if not names - {"parameters", "optimal_points"} <= manifest.keys():
                 manifest = {**_earlier_facts(folder), **manifest}
             if manifest["delta"] is None:
                 manifest["delta"] = math.pow(manifest["agents"], -1.1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -18,135 +18,11 @@ from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
 from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, Run, opened
-from fedsim.results.digits import significant, with_error
+from fedsim.results.differences import Comparison, Difference, Row
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
+from fedsim.results.metrics import chosen_metric, seed_scores, sign_of
 from fedsim.results.naming import variants_of
 from fedsim.results.significance import holm, student_p, welch
-
-LEVEL = 0.05
-"""The probability of a false verdict, over all comparisons of a table."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How much better one variant is than another.
-
-    Attributes:
-        variant: the variant.
-        baseline: the variant that it is compared with.
-        metric: what is compared, such as ``mean_simple_regret``.
-        gain: mean over seeds of the difference; larger is better for ``variant``.
-        standard_error: of the gain, over seeds; NaN for one seed.
-        p_value: of Student's test, two-sided: paired, or Welch's if not; NaN for one seed.
-        p_corrected: the same, corrected for all comparisons of its table; NaN for one seed.
-        seeds: the number of pairs; of the variant's seeds, if they are not paired.
-        paired: whether the seeds are paired: both have the same scenario.
-        comparisons: how many comparisons the correction is for.
-    """
-
-    variant: str
-    baseline: str
-    metric: str
-    gain: float
-    standard_error: float
-    p_value: float
-    p_corrected: float
-    seeds: int
-    paired: bool = True
-    comparisons: int = 1
-
-    @property
-    def verdict(self) -> str:
-        """``beats``, ``does not beat``, or empty if the difference has no error bar."""
-        if math.isnan(self.p_corrected):
-            return ""
-        return "beats" if self.gain > 0 and self.p_corrected < LEVEL else "does not beat"
-
-    def sentence(self) -> str:
-        """Return the comparison as a sentence."""
-        gain = with_error(self.gain, self.standard_error, "+")
-        if not self.verdict:
-            return (
-                f"{self.variant} against {self.baseline}: {gain}, one seed: no error bar; use "
-                "several seeds"
-            )
-        seeds = f"{self.seeds} {'paired ' if self.paired else ''}seeds"
-        p = f"p = {significant(self.p_corrected, 2)}"
-        p += f", corrected for {self.comparisons} comparisons" if self.comparisons > 1 else ""
-        return f"{self.variant} {self.verdict} {self.baseline}: {gain} ({seeds}, {p})"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One variant of a comparison.
-
-    Attributes:
-        variant: what it is called.
-        metric: what its score is, such as ``mean_simple_regret``.
-        direction: ``maximize`` or ``minimize``, of its scenario.
-        score: mean over its seeds of the metric's mean over the rounds; NaN without seeds.
-        score_error: its standard error over seeds; NaN for one seed.
-        seeds: how many seeds have all of the rounds.
-        difference: from the baseline; None for the baseline itself.
-    """
-
-    variant: str
-    metric: str
-    direction: str
-    score: float
-    score_error: float
-    seeds: int
-    difference: Difference | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Variants compared with a baseline.
-
-    Attributes:
-        baseline: what the others are compared with.
-        rounds: the first and last round of the scores' means.
-        rows: the variants, in order.
-        notes: what a reader must know: unequal rounds, seeds that are not paired or left out.
-        unequal: whether some variants have more rounds than others.
-    """
-
-    baseline: str
-    rounds: tuple[int, int]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-    unequal: bool = False
-
-    @property
-    def title(self) -> str:
-        """What the scores are."""
-        metrics = dict.fromkeys(row.metric.replace("_", " ") for row in self.rows)
-        which = " (all variants have these)" if self.unequal else ""
-        first, last = self.rounds
-        return f"{' / '.join(metrics)}, mean of rounds {first} to {last}{which}"
-
-    def frame(self) -> pd.DataFrame:
-        """Return the rows as a data frame; the baseline's own difference is NaN."""
-        return pd.DataFrame(
-            {
-                "variant": row.variant,
-                "seeds": row.seeds,
-                row.metric: row.score,
-                "standard_error": row.score_error,
-                "gain": row.difference.gain if row.difference else math.nan,
-                "gain_error": row.difference.standard_error if row.difference else math.nan,
-                "p_value": row.difference.p_value if row.difference else math.nan,
-                "p_corrected": row.difference.p_corrected if row.difference else math.nan,
-                "verdict": row.difference.verdict if row.difference else "",
-            }
-            for row in self.rows
-        )
-
-    def __repr__(self) -> str:
-        return f"{self.title}\n{self.frame().to_string(index=False)}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{self.title}</p>{self.frame().to_html(index=False)}"
 
 
 def compare(
@@ -154,6 +30,8 @@ def compare(
     rounds: tuple[int, int] | None = None,
     baseline: str | None = None,
     labels: Sequence[str] | None = None,
+    metric: str | None = None,
+    best_agent: bool = False,
 ) -> Comparison:
     """Compare the variants of one run, or of several.
 
@@ -163,13 +41,41 @@ def compare(
             variants have.
         baseline: what to compare with; by default the first variant.
         labels: what the runs are called, one for each.
+        metric: a metric of :func:`fedsim.plot`, or ``seconds`` or ``cpu_seconds`` of a whole run;
+            by default the simple regret where both variants of a pair know it, else the best
+            observed value.
+        best_agent: the best agent's value instead of the mean over agents.
 
     Raises:
-        ConfigError: if there is no run, the baseline is unknown, some variant does not have the
-            rounds, or no variant can be compared with the baseline.
+        ConfigError: if there is no run, the baseline is unknown, no variant has the metric, some
+            variant does not have the rounds, or no variant can be compared with the baseline.
         RunFolderError: if a run has nothing to show.
     """
     found, missing = entrants(opened(*runs), labels)
+    return compare_variants(
+        found, missing, rounds=rounds, baseline=baseline, metric=metric, best_agent=best_agent
+    )
+
+
+def compare_variants(
+    found: Sequence[Entrant],
+    missing: Sequence[str],
+    *,
+    rounds: tuple[int, int] | None = None,
+    baseline: str | None = None,
+    metric: str | None = None,
+    best_agent: bool = False,
+) -> Comparison:
+    """Compare variants that are open already; the rest as in :func:`compare`.
+
+    Args:
+        found: the variants.
+        missing: a sentence for each seed that is incomplete.
+        rounds: see there.
+        baseline: see there.
+        metric: see there.
+        best_agent: see there.
+    """
     names = [one.label for one in found]
     against = names[0] if baseline is None else baseline
     if against not in names:
@@ -177,8 +83,12 @@ def compare(
             "--baseline",
             ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}"),
         )
+    column = _asked(metric, found, rounds, best_agent=best_agent)
     first, last = _bounds(found, rounds)
-    scores = {one.label: one.scores(first, last) for one in found}
+    columns = (REGRET, VALUE) if column is None else (column,)
+    scores = {one.label: seed_scores(one, columns, first, last) for one in found}
+    if column is not None and not any(own[column].notna().any() for own in scores.values()):
+        raise of_option("--metric", ConfigError(f"metric: no variant has {column}"))
     base = found[names.index(against)]
     others = [one for one in found if one is not base]
     refused = [one for one in others if one.direction != base.direction]
@@ -187,9 +97,9 @@ def compare(
             f"compare: {base.label} is to {base.direction} and {refused[0].label} to "
             f"{refused[0].direction}: their scores cannot be compared"
         )
-    differences = [_difference(one, base, scores) for one in others if one not in refused]
+    differences = [_difference(one, base, scores, column) for one in others if one not in refused]
     by_label = {one.variant: one for one in corrected(differences)}
-    rows = [_row(one, base, scores[one.label], by_label.get(one.label)) for one in found]
+    rows = [_row(one, scores[one.label], by_label.get(one.label), column) for one in found]
     unequal = _unequal(found)
     notes = [
         *unequal,
@@ -218,7 +128,7 @@ def control_differences(run: Run) -> list[Difference]:
             continue
         pair = [found[label], found[label + NOISE_CONTROL]]
         first, last = _bounds(pair, None)
-        scores = {one.label: one.scores(first, last) for one in pair}
+        scores = {one.label: seed_scores(one, (REGRET, VALUE), first, last) for one in pair}
         differences.append(_difference(pair[0], pair[1], scores))
     return corrected(differences)
 
@@ -239,10 +149,27 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
     return rounds[0], min(rounds[1], last)
 
 
-def _difference(one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame]) -> Difference:
-    """Compare two variants on the metric that both have, not yet corrected."""
-    metric = one.metric if one.metric == base.metric else VALUE
-    sign = -1.0 if metric == REGRET or one.direction == "minimize" else 1.0
+def _asked(
+    metric: str | None,
+    found: Sequence[Entrant],
+    rounds: tuple[int, int] | None,
+    *,
+    best_agent: bool,
+) -> str | None:
+    """Return the column that was asked for; None for the one that both variants of a pair have."""
+    if metric is None and not best_agent:
+        return None
+    chosen = chosen_metric(metric, found, best_agent=best_agent, times=True)
+    chosen.check_rounds(rounds)
+    return chosen.column
+
+
+def _difference(
+    one: Entrant, base: Entrant, scores: Mapping[str, pd.DataFrame], column: str | None = None
+) -> Difference:
+    """Compare two variants on a column, or on the metric that both have, not yet corrected."""
+    metric = column or (one.metric if one.metric == base.metric else VALUE)
+    sign = sign_of(metric, one.direction)
     own, other = (sign * scores[each.label][metric].dropna() for each in (one, base))
     paired = one.scenario == base.scenario and one.scenario is not None
     if paired:
@@ -267,8 +194,8 @@ def corrected(differences: Sequence[Difference]) -> list[Difference]:
     ]
 
 
-def _row(one: Entrant, base: Entrant, scores: pd.DataFrame, found: Difference | None) -> Row:
-    metric = one.metric if found is None else found.metric
+def _row(one: Entrant, scores: pd.DataFrame, found: Difference | None, column: str | None) -> Row:
+    metric = column or (one.metric if found is None else found.metric)
     values = scores[metric].dropna().to_numpy(dtype=float)
     return Row(
         one.label, metric, one.direction, mean(values), standard_error(values), len(values), found

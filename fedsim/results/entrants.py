@@ -10,11 +10,10 @@ from typing import Any
 import pandas as pd
 
 from fedsim.errors import RunFolderError
-from fedsim.means import means
 from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run
-from fedsim.results.naming import labels_of
+from fedsim.results.naming import labels_of, run_names
 from fedsim.results.seeds import SeedRun
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
@@ -29,6 +28,7 @@ class Entrant:
         label: what it is called.
         variant: its label in its own run.
         run: its run.
+        run_name: what its run is called.
         seeds: its seeds that have something to show.
         direction: ``maximize`` or ``minimize``, of its scenario.
         agents: how many agents it has.
@@ -42,6 +42,7 @@ class Entrant:
     label: str
     variant: str
     run: Run
+    run_name: str
     seeds: tuple[SeedRun, ...]
     direction: str
     agents: int
@@ -56,15 +57,6 @@ class Entrant:
             return VALUE
         known = self.rounds.groupby("seed")[REGRET].count() > 0
         return REGRET if known.all() else VALUE
-
-    def scores(self, first: int, last: int) -> pd.DataFrame:
-        """Return the metrics' means over rounds, one row per seed that has all of them."""
-        tables = {name: self.wide(name, first, last) for name in (REGRET, VALUE)}
-        known = {name: table for name, table in tables.items() if len(table)}
-        return pd.DataFrame(
-            {name: means(table.to_numpy()) for name, table in known.items()},
-            index=tables[VALUE].columns,
-        )
 
     def wide(self, column: str, first: int, last: int) -> pd.DataFrame:
         """Return a column of the rounds' tables: one row per round, one column per seed.
@@ -104,7 +96,8 @@ def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[En
     """
     found: list[Entrant] = []
     missing: list[str] = []
-    for run, names in zip(runs, labels_of(runs, labels), strict=True):
+    called = labels_of(runs, labels)
+    for run, name, names in zip(runs, run_names(runs, labels), called, strict=True):
         rounds, incomplete = run.read("rounds")
         missing += incomplete if len(runs) == 1 else [f"{run.folder}: {s}" for s in incomplete]
         for variant, label in names.items():
@@ -112,12 +105,19 @@ def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[En
             if len(own):
                 shown = set(own["seed"])
                 seeds = [one for one in run.runs if one.variant == variant and one.seed in shown]
-                found.append(_entrant(label, own, tuple(seeds), run, alone=len(runs) == 1))
+                entrant = _entrant(label, own, tuple(seeds), run, name, alone=len(runs) == 1)
+                found.append(entrant)
     return found, missing
 
 
 def _entrant(
-    label: str, rounds: pd.DataFrame, seeds: tuple[SeedRun, ...], run: Run, *, alone: bool
+    label: str,
+    rounds: pd.DataFrame,
+    seeds: tuple[SeedRun, ...],
+    run: Run,
+    run_name: str,
+    *,
+    alone: bool,
 ) -> Entrant:
     facts: list[Facts] = [one.facts() for one in seeds]
     ends = sorted(rounds.groupby("seed")["round"].max(), reverse=True)
@@ -128,6 +128,7 @@ def _entrant(
         label=label,
         variant=seeds[0].variant,
         run=run,
+        run_name=run_name,
         seeds=seeds,
         direction=facts[0].direction,
         agents=facts[0].agents,

@@ -27,15 +27,9 @@ def labels_of(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[d
     Raises:
         ConfigError: if there are not as many names as runs, or two variants get the same one.
     """
-    if names is not None and len(names) != len(runs):
-        raise of_option(
-            "--label",
-            ConfigError(f"labels: expected one for each of {len(runs)} runs, got {len(names)}"),
-        )
-    whose = list(names) if names is not None else _folders(runs)
     found = [
         {variant: _called(variant, name, run, len(runs), names) for variant in variants_of(run)}
-        for run, name in zip(runs, whose, strict=True)
+        for run, name in zip(runs, run_names(runs, names), strict=True)
     ]
     times = Counter(label for one in found for label in one.values())
     for label, count in times.items():
@@ -45,6 +39,20 @@ def labels_of(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[d
                 ConfigError(f"labels: expected different names of all variants, got {label} twice"),
             )
     return found
+
+
+def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+    """Return what some runs are called: as given, or by their folders.
+
+    Raises:
+        ConfigError: if there are not as many names as runs.
+    """
+    if names is not None and len(names) != len(runs):
+        raise of_option(
+            "--label",
+            ConfigError(f"labels: expected one for each of {len(runs)} runs, got {len(names)}"),
+        )
+    return list(names) if names is not None else _folders(runs)
 
 
 def _called(variant: str, name: str, run: Run, runs: int, names: Sequence[str] | None) -> str:

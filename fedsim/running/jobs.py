@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,14 +13,14 @@ from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
-from fedsim.errors import RunError, RunFolderError, cannot_write
+from fedsim.errors import ConfigError, RunError, RunFolderError, cannot_write
 from fedsim.protocol import AgentId
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode.calling import offers, user_code
-from fedsim.workload import KnowsBaseline, KnowsOptimum, Scenario
+from fedsim.workload import KnowsBaseline, KnowsOptimalPoint, KnowsOptimum, Scenario
 
 SILENT_SECONDS = 10.0
 """How long what runs a job may be silent before listeners are told that the job waits for it."""
@@ -173,6 +173,7 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
         )
     optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
     baseline = manifest["baseline"] if "baseline" in manifest else _baseline(scenario)
+    points = manifest.get("optimal_points") or _optimal_points(scenario)
     job.folder.update_manifest(
         status="running",
         backend=backend,
@@ -183,7 +184,7 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
         privacy_noise=(
             "operating system" if job.simulation.system_noise else "seed: simulation, not private"
         ),
-        **asdict(_facts(job, scenario, optima)),
+        **asdict(_facts(job, scenario, optima, points)),
     )
 
 
@@ -199,7 +200,12 @@ def _finish(job: Job, scenario: Scenario) -> None:
     job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
 
 
-def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Facts:
+def _facts(
+    job: Job,
+    scenario: Scenario,
+    optima: Sequence[float] | None,
+    points: Sequence[Mapping[str, Any]] | None,
+) -> Facts:
     privacy, spec = job.config.privacy, job.simulation.spec
     return Facts(
         seed=spec.seed,
@@ -211,6 +217,7 @@ def _facts(job: Job, scenario: Scenario, optima: Sequence[float] | None) -> Fact
         accountant=privacy.accountant,
         accounting=privacy.accounting,
         parameters=described(scenario.space),
+        optimal_points=None if points is None else tuple(points),
     )
 
 
@@ -230,6 +237,31 @@ def _optima(scenario: Scenario) -> list[float] | None:
     if None in optima:
         return None
     return [_finite(one, "optimum", agent) for agent, one in zip(agents, optima, strict=True)]
+
+
+def _optimal_points(scenario: Scenario) -> list[dict[str, Any]] | None:
+    """Return the points of the agents' optima, each once, or None if they are not all known.
+
+    Raises:
+        UserCodeError: if the scenario raises.
+        RunError: if one is not a point of the space.
+    """
+    space, agents = scenario.space, range(scenario.agents)
+    if not offers(scenario, KnowsOptimalPoint):
+        return None
+    found: list[dict[str, Any]] = []
+    for agent in agents:
+        with user_code("the scenario failed to return its optimal points"):
+            given = scenario.optimal_point(agent)
+        if given is None:
+            return None
+        try:
+            point = space.checked(given)
+        except (ConfigError, TypeError) as error:
+            raise RunError(f"the optimal point of agent {agent}: {error}") from None
+        if point not in found:
+            found.append(point)
+    return found
 
 
 def _baseline(scenario: Scenario) -> dict[str, Any] | None:

@@ -19,7 +19,8 @@ from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
 from tests.util.small import UserModule, small
 
-NAMES = {"run", "resume", "load", "best", "plot", "compare", "evaluate", "list_runs"}
+NAMES = {"run", "resume", "load", "best", "plot", "plot_points", "compare", "compare_problems"}
+NAMES |= {"evaluate", "list_runs"}
 
 
 class TestNames:
@@ -190,7 +191,7 @@ class TestTheRest:
 
     @pytest.mark.parametrize(("given", "got"), [((), "none"), (([],), "none"), ((3,), "int")])
     def test_what_is_no_run(self, given: Any, got: str) -> None:
-        for function in (fedsim.compare, fedsim.plot):
+        for function in (fedsim.compare, fedsim.compare_problems, fedsim.plot, fedsim.plot_points):
             with pytest.raises(ConfigError, match=f"expected runs or their folders, got {got}"):
                 function(*given)
 

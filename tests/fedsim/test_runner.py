@@ -325,6 +325,47 @@ def test_a_run_without_a_baseline(here: Path) -> None:
     assert "baseline" not in one.summary()
 
 
+OPTIMAL_POINTS = (
+    OPTIMA.format(value="1.0")
+    + """
+        def optimal_point(self, agent):
+            return {value}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("{'x': 1.0}", [{"x": 1.0}]),
+        ("[0.5 * agent]", [{"x": 0.0}, {"x": 0.5}]),
+        ("None if agent else [1.0]", None),
+    ],
+)
+def test_optimal_points_are_recorded_once_each(
+    here: Path, user_module: Callable[[str], str], value: str, kept: object
+) -> None:
+    name = user_module(OPTIMAL_POINTS.replace("{value}", value))
+    (one,) = fedsim.run(small(scenario={"name": f"{name}:Knows"})).runs
+    assert one.folder.manifest()["optimal_points"] == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("[2.0]", "the optimal point of agent 0: point: x: expected a value in [0, 1], got 2.0"),
+        ("3", "the optimal point of agent 0: "),
+        ("1 / 0", "the scenario failed to return its optimal points: ZeroDivisionError"),
+    ],
+)
+def test_bad_optimal_points_end_the_run(
+    here: Path, user_module: Callable[[str], str], value: str, message: str
+) -> None:
+    name = user_module(OPTIMAL_POINTS.replace("{value}", value))
+    with pytest.raises(RunError, match=re.escape(message)):
+        fedsim.run(small(scenario={"name": f"{name}:Knows"}))
+
+
 @pytest.mark.parametrize("change", [{"noise_source": "system"}, {"noise_source": "seed"}])
 def test_the_source_of_the_noise_is_a_runs_for_ever(here: Path, change: dict[str, str]) -> None:
     other = {"system": "seed", "seed": "system"}[change["noise_source"]]

@@ -60,6 +60,35 @@ class TestScenarios:
         with pytest.raises(ConformanceError, match=message):
             check_scenario(Broken())
 
+    @pytest.mark.parametrize(
+        ("point", "message"),
+        [
+            ({"x": 0.25}, "the optimum 1.0, got 0.75 .*optimal point"),
+            ({"y": 0.5}, "unknown parameter 'y'"),
+        ],
+    )
+    def test_optimal_points(self, point: Any, message: str) -> None:
+        given: Any = {"x": 0.5}
+
+        class Peak(Bowl):
+            space: Any = Space((Parameter("x", 0, 1),))
+
+            def objective(self, agent: int) -> Any:
+                return lambda point, rng: Evaluation(0.0, 1.0 - abs(point["x"] - 0.5))
+
+            def optimum(self, agent: int) -> float:
+                return 1.0
+
+            def optimal_point(self, agent: int) -> Any:
+                return given
+
+        check_scenario(Peak())
+        given = None
+        check_scenario(Peak())
+        given = point
+        with pytest.raises(ConformanceError, match=message):
+            check_scenario(Peak())
+
     @pytest.mark.parametrize("option", ["a", "b", "c", "d", "e"])
     def test_an_objective_that_fails_for_one_option(self, option: str) -> None:
         class Broken(Bowl):

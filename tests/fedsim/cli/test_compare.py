@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.results.comparison import compare
+from fedsim.results.digits import with_error
 from tests.util.small import small
 
 
@@ -79,9 +81,117 @@ def test_several_folders(here_too: Path, capsys: pytest.CaptureFixture[str]) -> 
         (("--rounds", "90-99"), "expected some of 0 to 2, the rounds that all variants have"),
         (("--rounds", "2-1"), "expected some of 0 to 2"),
         (("--label", "x", "--label", "y"), "expected one for each of 1 runs, got 2"),
+        (("--metric", "nope"), "unknown metric 'nope'"),
+        (("--metric", "regret", "--best-agent"), "as a mean of agents only"),
+        (("--csv", "--latex"), "expected at most one of them"),
+        (("--problem", "none", "--method", "method.name"), "expected neither --method nor"),
+        (("--problem", "scenario.name"), "expected two methods with two problems in common"),
+        (("--published", "fbo-fedgp-table-9"), "did you mean 'fbo-fedgp-table-"),
     ],
 )
 def test_mistakes_are_explained(
     here_too: Path, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert message in call(capsys, *arguments, code=2)[1]
+
+
+def test_other_metrics(here_too: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(call(capsys, "--metric", "best-noiseless", "--best-agent", "--json")[0])
+    assert {row["metric"] for row in found["variants"]} == {"best_noiseless"}
+    expected = compare(here_too, metric="best_noiseless", best_agent=True)
+    assert [row["score"] for row in found["variants"]] == [row.score for row in expected.rows]
+    assert "wall seconds of the whole run" in call(capsys, "--metric", "seconds")[0]
+
+
+def test_csv_and_latex(here_too: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = call(capsys, "--csv")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["variant"] for row in rows] == ["a", "b [b]", "c"]
+    assert float(rows[1]["gain"]) == compare(here_too).rows[1].difference.gain  # type: ignore[union-attr]
+    assert "note: only rounds that all variants have" in err
+    out, _ = call(capsys, "--latex")
+    assert out.count(r"\\") == 4
+    assert "note" not in out
+
+
+SCALES = [0.1, 0.2, 0.3]
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    variants = {"a_long_name_of_a_method": {}, "[b]": {"method": {"initial_points": 4}}}
+    grid = {"scenario.length_scale": SCALES}
+    raw = small(variants=variants, grid=grid, seeds=[0, 1])
+    return fedsim.run(raw, out=tmp_path_factory.mktemp("problems") / "small-1").folder
+
+
+@pytest.fixture
+def problems_here(here: Path, problems: Path) -> Path:
+    return Path(shutil.copytree(problems, here / "runs" / "small-1"))
+
+
+def test_over_problems(
+    problems_here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out, _ = call(capsys)
+    lines = out.splitlines()
+    assert max(map(len, (line for line in lines if not line.startswith("note")))) <= 80
+    assert lines[0] == "simple regret (best point evaluated), mean of agents, after the last round"
+    found = fedsim.compare_problems(problems_here)
+    for scale in SCALES:
+        (row,) = (line for line in lines if line.startswith(f"{scale} "))
+        for method in found.methods:
+            cell = found.cells[str(scale), method]
+            assert with_error(cell.score, cell.score_error).replace("± ", "±") in row
+    (counts,) = (line for line in lines if line.startswith("+/≈/−"))
+    assert counts.split() == ["+/≈/−", "0/3/0"]
+    assert "note: every problem is a tie: with 2 seeds no difference can have p < 0.05" in out
+    assert "[b]" in out
+
+
+def test_over_problems_as_json_csv_and_latex(
+    problems_here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.loads(call(capsys, "--json", "--best-agent")[0])
+    found = fedsim.compare_problems(problems_here, best_agent=True)
+    assert (told["metric"], told["baseline"]) == ("simple_regret", found.methods[0])
+    assert told["problem_keys"] == ["scenario.length_scale"]
+    scores = {(c["problem"], c["method"]): c["score"] for c in told["cells"]}
+    assert scores == {place: cell.score for place, cell in found.cells.items()}
+    assert told["cells"][1]["duel"]["mark"] == "tie"
+    assert told["methods"][1]["test"]["rank_biserial"] == found.overall[1].test.rank_biserial  # type: ignore[union-attr]
+    rows = list(csv.DictReader(call(capsys, "--csv")[0].splitlines()))
+    assert [row["problem"] for row in rows] == ["0.1", "0.1", "0.2", "0.2", "0.3", "0.3", "", ""]
+    latex, _ = call(capsys, "--latex")
+    assert r"problem & a\_long\_name\_of\_a\_method & [b] \\" in latex
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 2
+
+
+def test_variants_may_be_compared_one_by_one(
+    problems_here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = json.loads(call(capsys, "--problem", "none", "--json")[0])
+    assert len(plain["variants"]) == 6
+    one = "[b], length_scale=0.2"
+    assert json.loads(call(capsys, "--baseline", one, "--json")[0])["baseline"] == one
+    over = json.loads(call(capsys, "--baseline", "[b]", "--json")[0])
+    assert (over["baseline"], len(over["problems"])) == ("[b]", 3)
+
+
+def test_published_numbers_stand_beside_ours(
+    problems_here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "source: A paper\nmetric: seconds\nvalues: {0.1: {'[B]': 1e9, Theirs: 7.25}}\n"
+    Path("paper.yaml").write_text(table)
+    out, _ = call(capsys, "--published", "paper.yaml")
+    assert out.startswith("wall seconds of the whole run")
+    assert "1e9" in out
+    assert "7.25" in out
+    assert "published: A paper." in out
+    assert "[b]: better than published on 1 of 1 problems." in out
+    told = json.loads(call(capsys, "--published", "paper.yaml", "--json")[0])
+    assert {"problem": "0.1", "method": "Theirs", "value": 7.25} in told["published"]["values"]
+    assert told["methods"][1]["better_than_published"] == 1
+    out, _ = call(capsys, "--published", "paper.yaml", "--latex")
+    assert "[b], published & Theirs, published" in out

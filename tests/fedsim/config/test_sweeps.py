@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fedsim.config.experiment import prepare
 from fedsim.config.model import Config, parse_config
-from fedsim.config.sweeps import flattened, short_names, swept
+from fedsim.config.sweeps import flattened, swept
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import slugify
@@ -131,24 +131,6 @@ def test_every_combination_is_there_once(keys: list[str], data: st.DataObject) -
         assert told.pop("method.d", None) == (1 if label == "one" else None)
         assert told == dict(zip(grid, chosen, strict=True))
     assert len({slugify(label) for label in found}) == len(found)
-
-
-@pytest.mark.parametrize(
-    ("keys", "names"),
-    [
-        (["method.dp.epsilon", "rounds"], ["epsilon", "rounds"]),
-        (
-            ["method.message.length_scale", "method.surrogate.length_scale"],
-            ["message.length_scale", "surrogate.length_scale"],
-        ),
-        (["method.name", "scenario.name"], ["method", "scenario"]),
-        (["method", "method.surrogate"], ["method", "surrogate"]),
-        (["scenario.agents", "method.agents"], ["scenario.agents", "method.agents"]),
-        (["method.a", "method.b.a"], ["method.a", "b.a"]),
-    ],
-)
-def test_names_are_as_short_as_they_may_be(keys: list[str], names: list[str]) -> None:
-    assert list(short_names(keys).values()) == names
 
 
 @pytest.mark.parametrize(

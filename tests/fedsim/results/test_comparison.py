@@ -15,13 +15,8 @@ from scipy import stats
 import fedsim
 from fedsim.errors import ConfigError
 from fedsim.results.analysis import Run, load
-from fedsim.results.comparison import (
-    Comparison,
-    Difference,
-    compare,
-    control_differences,
-    corrected,
-)
+from fedsim.results.comparison import compare, control_differences, corrected
+from fedsim.results.differences import Comparison, Difference
 from tests.util.small import small
 
 SEEDS = 3

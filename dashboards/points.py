@@ -1,0 +1,170 @@
+"""The points that a run has explored, in two of its parameters: what is drawn, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.protocol import AgentId
+from fedsim.results.analysis import AnyRun, opened
+from fedsim.results.naming import labels_of
+from fedsim.results.seeds import SeedRun
+from fedsim.space import Choice, Parameter, Value
+
+Axes = tuple[Parameter | Choice, Parameter | Choice]
+"""Two parameters."""
+
+Pair = tuple[Value, Value]
+"""A point in the two parameters."""
+
+
+@dataclass(frozen=True)
+class Explored:
+    """One seed of one variant: a panel.
+
+    Attributes:
+        label: what the variant is called.
+        seed: the seed.
+        folder: its folder.
+        axes: the two parameters.
+        x: the first parameter of each point, in the order of evaluation.
+        y: the second.
+        agents: who evaluated it.
+        rounds: when; 0 is the initial design.
+        best: the point with the best noiseless value, or if that is not known, observed value.
+        optima: where the optima are, each once; none if it is not known.
+    """
+
+    label: str
+    seed: int
+    folder: str
+    axes: Axes
+    x: tuple[Value, ...]
+    y: tuple[Value, ...]
+    agents: tuple[AgentId, ...]
+    rounds: tuple[int, ...]
+    best: Pair
+    optima: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class PointsChart:
+    """All that is drawn.
+
+    Attributes:
+        panels: one for each variant.
+        notes: what a reader must know.
+    """
+
+    panels: tuple[Explored, ...]
+    notes: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a JSON record."""
+        return asdict(self)
+
+
+def explored(
+    *runs: AnyRun | Sequence[AnyRun],
+    parameters: Sequence[str] = (),
+    agent: AgentId | None = None,
+    seed: int | None = None,
+    labels: Sequence[str] | None = None,
+) -> PointsChart:
+    """Return the points that runs have explored: a panel for each variant, of one seed.
+
+    Args:
+        runs: runs, their folders, or lists of them; they may be unfinished.
+        parameters: the two parameters; by default the first two.
+        agent: only this agent's points; None: all agents'.
+        seed: the seed; by default each variant's first.
+        labels: what the runs are called, one for each.
+
+    Raises:
+        ConfigError: if an argument is wrong, or there is no point.
+        RunFolderError: if a run has nothing to show.
+    """
+    panels: list[Explored] = []
+    notes: list[str] = []
+    several = opened(*runs)
+    for run, names in zip(several, labels_of(several, labels), strict=True):
+        for variant, label in names.items():
+            own = [one for one in run.runs if one.variant == variant]
+            chosen = [one for one in own if seed in (None, one.seed)]
+            if not chosen:
+                notes.append(f"{label} is left out: it has no seed {seed}")
+                continue
+            panel = _panel(chosen[0], label, _axes(chosen[0], parameters), agent)
+            if panel is None:
+                notes.append(f"{label} is left out: no point")
+                continue
+            panels.append(panel)
+            notes += filter(None, [chosen[0].so_far()])
+            if len(chosen) > 1:
+                notes.append(
+                    f"{label}: seed {chosen[0].seed} of {len(chosen)}; --seed shows another"
+                )
+    if not panels:
+        raise ConfigError("points: no such seed or agent has evaluated a point")
+    return PointsChart(tuple(panels), tuple(notes))
+
+
+def _axes(run: SeedRun, names: Sequence[str]) -> Axes:
+    space = run.facts().space()
+    if space is None:
+        raise ConfigError(f"points: {run.folder.path}: an earlier version recorded no parameters")
+    known = {one.name: one for one in space.parameters}
+    wanted = list(names) or list(known)[:2]
+    for name in wanted:
+        if name not in known:
+            raise of_option(
+                "--parameters",
+                ConfigError(f"parameters: unknown parameter {name!r}{nearest(name, known)}"),
+            )
+    if len(set(wanted)) != 2 or len(wanted) != 2:
+        raise of_option(
+            "--parameters",
+            ConfigError(
+                f"parameters: expected two, got {', '.join(wanted)}; {run.variant} has "
+                f"{', '.join(known)}"
+            ),
+        )
+    return known[wanted[0]], known[wanted[1]]
+
+
+def _panel(
+    run: SeedRun,
+    label: str,
+    axes: Axes,
+    agent: AgentId | None,
+) -> Explored | None:
+    """Return what a seed has explored from round 0 on; None if there is no point."""
+    facts, table = run.facts(), run.observations
+    shown = table[table["round"] >= 0]
+    if agent is not None:
+        shown = shown[shown["agent"] == agent]
+    if not len(shown):
+        return None
+    x, y = (tuple(shown[f"point.{one.name}"].tolist()) for one in axes)
+    values = shown["noiseless"] if shown["noiseless"].notna().all() else shown["y"]
+    best = int(np.argmax(facts.sign * np.asarray(values, dtype=np.float64)))
+    return Explored(
+        label=label,
+        seed=run.seed,
+        folder=str(run.folder.path),
+        axes=axes,
+        x=x,
+        y=y,
+        agents=tuple(map(int, shown["agent"])),
+        rounds=tuple(map(int, shown["round"])),
+        best=(x[best], y[best]),
+        optima=tuple(
+            dict.fromkeys(
+                (one[axes[0].name], one[axes[1].name]) for one in facts.optimal_points or ()
+            )
+        ),
+    )
