@@ -82,6 +82,15 @@ class CEC2005:
         """Return the function's smallest value, its bias."""
         return DEFINITIONS[self.function].bias
 
+    def optimal_point(self, agent: AgentId) -> list[Value]:
+        """Return where the function is smallest.
+
+        Raises:
+            MissingDataError: if the data set is missing.
+            ConfigError: if its checksum is wrong.
+        """
+        return [*self._function.minimiser.tolist()]
+
     @cached_property
     def _function(self) -> Function:
         with np.load(locate("cec2005", self.data_dir)) as tables:

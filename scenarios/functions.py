@@ -114,6 +114,10 @@ class Functions:
         base: Base = getattr(classics, self.function)
         return float(base(self._origin[None])[0])
 
+    def optimal_point(self, agent: AgentId) -> list[Value]:
+        """Return where an agent's function is smallest."""
+        return [*self.minimiser(agent).tolist()]
+
     def minimiser(self, agent: AgentId) -> Array:
         """Return where an agent's function is smallest, shape (D,)."""
         shared = self._draw(SERVER)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
-from fedsim.errors import ConfigError, RunError, RunFolderError, cannot_write
-from fedsim.protocol import AgentId
+from fedsim.errors import RunFolderError, cannot_write
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
+from fedsim.running.known import baseline_of, optima_of, optimal_points_of
 from fedsim.simulation.loop import Simulation
-from fedsim.usercode.calling import offers, user_code
-from fedsim.workload import KnowsBaseline, KnowsOptimalPoint, KnowsOptimum, Scenario
+from fedsim.workload import Scenario
 
 SILENT_SECONDS = 10.0
 """How long what runs a job may be silent before listeners are told that the job waits for it."""
@@ -171,9 +167,9 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
             f"resumed in another environment ({', '.join(changed)} differ): results may "
             "differ in their last digits from an uninterrupted run's"
         )
-    optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
-    baseline = manifest["baseline"] if "baseline" in manifest else _baseline(scenario)
-    points = manifest.get("optimal_points") or _optimal_points(scenario)
+    optima = manifest["optima"] if "optima" in manifest else optima_of(scenario)
+    baseline = manifest["baseline"] if "baseline" in manifest else baseline_of(scenario)
+    points = manifest.get("optimal_points") or optimal_points_of(scenario)
     job.folder.update_manifest(
         status="running",
         backend=backend,
@@ -219,71 +215,3 @@ def _facts(
         parameters=described(scenario.space),
         optimal_points=None if points is None else tuple(points),
     )
-
-
-def _optima(scenario: Scenario) -> list[float] | None:
-    """Return each agent's optimum, or None if the scenario does not know them all.
-
-    Raises:
-        UserCodeError: if the scenario raises.
-        RunError: if an optimum is neither None nor a finite number.
-    """
-    agents = range(scenario.agents)
-    if not offers(scenario, KnowsOptimum):
-        return None
-    optima: list[object] = []
-    with user_code("the scenario failed to return its optima"):
-        optima += [scenario.optimum(agent) for agent in agents]
-    if None in optima:
-        return None
-    return [_finite(one, "optimum", agent) for agent, one in zip(agents, optima, strict=True)]
-
-
-def _optimal_points(scenario: Scenario) -> list[dict[str, Any]] | None:
-    """Return the points of the agents' optima, each once, or None if they are not all known.
-
-    Raises:
-        UserCodeError: if the scenario raises.
-        RunError: if one is not a point of the space.
-    """
-    space, agents = scenario.space, range(scenario.agents)
-    if not offers(scenario, KnowsOptimalPoint):
-        return None
-    found: list[dict[str, Any]] = []
-    for agent in agents:
-        with user_code("the scenario failed to return its optimal points"):
-            given = scenario.optimal_point(agent)
-        if given is None:
-            return None
-        try:
-            point = space.checked(given)
-        except (ConfigError, TypeError) as error:
-            raise RunError(f"the optimal point of agent {agent}: {error}") from None
-        if point not in found:
-            found.append(point)
-    return found
-
-
-def _baseline(scenario: Scenario) -> dict[str, Any] | None:
-    """Return the name of what a scenario compares with, and its mean over agents, or None.
-
-    Raises:
-        UserCodeError: if the scenario raises.
-        RunError: if a value is not a finite number.
-    """
-    agents = range(scenario.agents)
-    found: list[object] = []
-    with user_code("the scenario failed to return its baseline"):
-        if not offers(scenario, KnowsBaseline):  # reads a property, which may raise
-            return None
-        name = str(scenario.baseline_name)
-        found += [scenario.baseline(agent) for agent in agents]
-    values = [_finite(one, "baseline", agent) for agent, one in enumerate(found)]
-    return {"name": name, "mean": fmean(values)}
-
-
-def _finite(value: object, what: str, agent: AgentId) -> float:
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not math.isfinite(value):  # type: ignore[arg-type]
-        raise RunError(f"the {what} of agent {agent}: expected a finite number, got {value!r}")
-    return float(value)  # type: ignore[arg-type]

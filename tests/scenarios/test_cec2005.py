@@ -61,6 +61,12 @@ class TestScenario:
         values = {scenario.objective(a)(point, rng(0, "x", a, 0)) for a in range(10)}
         assert len(values) == 1
 
+    def test_the_optimal_point_has_the_optimal_value(self, tiny: Path) -> None:
+        scenario = CEC2005(function="F9", dimension=2, data_dir=tiny)
+        point = scenario.space.checked(scenario.optimal_point(0))
+        value = scenario.objective(0)(point, rng(0, "x", 0, 0)).noiseless
+        assert value == pytest.approx(scenario.optimum(0), abs=1e-10)
+
     def test_names_count_and_not_the_order(self, tiny: Path) -> None:
         objective = CEC2005(function="F2", dimension=2, data_dir=tiny).objective(0)
         values = {

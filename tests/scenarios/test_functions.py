@@ -71,6 +71,13 @@ class TestAgents:
         point = scenario.space.to_point(np.full(10, 0.3))
         assert len({scenario.objective(a)(point, rng(0, "x", 0, 0)) for a in range(10)}) == 1
 
+    def test_the_optimal_point_has_the_optimal_value(self) -> None:
+        scenario = Functions(shared=False, dimension=3, seed=4)
+        for agent in range(3):
+            point = scenario.space.checked(scenario.optimal_point(agent))
+            value = scenario.objective(agent)(point, rng(0, "x", agent, 0)).noiseless
+            assert value == pytest.approx(scenario.optimum(agent), abs=1e-12)
+
     def test_heterogeneity_moves_the_minima_apart(self) -> None:
         def places(heterogeneity: float) -> Array:
             scenario = Functions(50, shared=False, heterogeneity=heterogeneity)
