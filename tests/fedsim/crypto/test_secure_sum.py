@@ -14,7 +14,7 @@ from fedsim.errors import ConfigError, RunError
 from fedsim.testing import check_method
 from tests.fedsim.crypto.summing import Summing
 
-SCHEMES = ("plain",)
+SCHEMES = ("plain", "threshold")
 
 
 @pytest.mark.parametrize("encryption", SCHEMES)
