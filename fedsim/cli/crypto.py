@@ -127,9 +127,8 @@ def _operations_table(operations: list[tuple[Costs, Costs]]) -> Table:
     from rich.table import Table
 
     names = ("key", "encrypt", "aggregate", "share", "decrypt")
-    table = Table(
-        title="CPU milliseconds and bytes of one sum", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    title = "CPU milliseconds and bytes of one sum"
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("M", justify="right")
     table.add_column("|S|", justify="right")
     table.add_column("scheme")
@@ -208,7 +207,17 @@ def _collusion_table(found: list[Withheld]) -> Table:
 
     title = "Shares withheld, new keys in each trial, the check off"
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("M", "n", "scale", "missing", "median", "true", "right", "KS p", "corr."):
+    for name in (
+        "M",
+        "n",
+        "scale",
+        "missing",
+        "median",
+        "true",
+        "right",
+        "least KS p",
+        "most corr.",
+    ):
         table.add_column(name, justify="right")
     table.add_column("found", justify="right")
     for one in found:
@@ -220,8 +229,8 @@ def _collusion_table(found: list[Withheld]) -> Table:
             f"{one.median:.1e}",
             f"{one.true_median:.1e}",
             f"{one.right / (one.trials * one.numbers):.0%}",
-            f"{min(one.uniformity):.2f}..{max(one.uniformity):.2f}",
-            f"{min(one.correlation):.2f}..{max(one.correlation):.2f}",
+            f"{min(one.uniformity):.2f}",
+            f"{max(one.correlation, key=abs):.2f}",
             f"{one.found}/{one.trials}",
         )
     return table
