@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,3 +42,16 @@ def as_lists(payload: Payload | None) -> dict[str, Any] | None:
     if payload is None:
         return None
     return {name: np.asarray(array).tolist() for name, array in payload.items()}
+
+
+def as_record(payload: Payload | None) -> dict[str, Any] | None:
+    """Return a payload for JSON: bytes (uint8) as ``{"base64": ...}``, all else as nested lists."""
+    if payload is None:
+        return None
+    arrays = {name: np.asarray(array) for name, array in payload.items()}
+    return {
+        name: {"base64": base64.b64encode(array.tobytes()).decode()}
+        if array.dtype == np.uint8
+        else array.tolist()
+        for name, array in arrays.items()
+    }

@@ -228,11 +228,51 @@ class Aggregator(Stateful, Protocol):
         """Return the cost of a release in round ``t``; must not depend on data."""
         ...
 
-    def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
+    def aggregate(self, t: int, replies: Replies, fleet: Respondents, rng: Randomness) -> Release:
         """Return a release in round ``t``; may ask again, e.g. for decryption shares.
 
         If a reply's status is ``lost_keys``, make new keys with the agents and ask for everything
         again; the release must be the same. ``rng`` differs between two releases of a round.
+        """
+        ...
+
+
+@runtime_checkable
+class RunsAtServer(Protocol):
+    """An aggregator that nobody has to trust, because encryption protects what it receives.
+
+    It is a part of the server: a transcript of what the server receives has its replies, too.
+    """
+
+    @property
+    def runs_at_server(self) -> bool:
+        """Whether the server runs it."""
+        ...
+
+
+class Respondents(Protocol):
+    """An aggregator's only access to the agents: it may ask them, and no more."""
+
+    @property
+    def members(self) -> tuple[AgentId, ...]:
+        """All agents, ascending."""
+        ...
+
+    @property
+    def request(self) -> Request | None:
+        """The server program's request, which the replies answer; None if there was none.
+
+        To ask it again is to repeat it: agents answer with the randomness of the first time.
+        """
+        ...
+
+    def ask(self, t: int, request: Request, *, to: Sequence[AgentId] | None = None) -> Replies:
+        """Ask agents.
+
+        Args:
+            t: the round.
+            request: what is asked.
+            to: the agents that are asked; None for all.
         """
         ...
 

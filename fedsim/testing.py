@@ -22,12 +22,12 @@ from fedsim.protocol import (
     AgentId,
     Aggregator,
     Context,
-    Fleet,
     Method,
     Payload,
     Release,
     Replies,
     Reply,
+    Respondents,
     Uncharged,
 )
 from fedsim.rng import SERVER, Keys, SystemKeys, rng
@@ -132,7 +132,7 @@ def check_method(
 
 
 def check_aggregator(
-    factory: Callable[[], Aggregator], replies: Replies, *, fleet: Fleet | None = None
+    factory: Callable[[], Aggregator], replies: Replies, *, fleet: Respondents | None = None
 ) -> None:
     """Check an aggregator's releases 0 and 1.
 
@@ -140,7 +140,7 @@ def check_aggregator(
         factory: makes it.
         replies: what agents may answer, one reply per agent; they are also tried missing: then
             there may be no payload, if nothing is promised (the cost is ``NOT_PRIVATE``).
-        fleet: the fleet for its own requests; None if it makes none.
+        fleet: the agents, for its own requests; None if it makes none.
 
     Raises:
         ConformanceError: if a release depends on anything but its arguments and state, its cost

@@ -40,6 +40,7 @@ LEVELS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"ground": GROUND},
     {"surrogates": ("surrogates",)},
     {"privacy": ("privacy",)},
+    {"crypto": ("crypto",)},
     {"methods": ("methods",), "data": ("data",)},
     {"config": ("config",), "record": ("record",)},
     {"simulation": ("simulation",)},

@@ -155,7 +155,7 @@ class Config(BaseModel):
             with every variant. A resolved configuration has the variants that it stands for.
         zip: the same, but the lists are read side by side.
         noise_control: run each private variant again with its messages replaced by noise.
-        transcript: record everything that the server program receives.
+        transcript: record everything that the server receives.
     """
 
     model_config = ConfigDict(extra="forbid")

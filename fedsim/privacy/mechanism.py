@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from fedsim.errors import ConfigError, require
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.weights import WeightSchedule, region_weights
-from fedsim.protocol import Fleet, Release, Replies, State, Uncharged
+from fedsim.protocol import Release, Replies, Respondents, State, Uncharged
 from fedsim.rng import Randomness
 from fedsim.space import Array
 
@@ -111,7 +111,7 @@ class SubsampledGaussianMechanism:
         scale = self.noise_multiplier * self.clipping_norm / self.sampling_rate
         return np.asarray(scale * self._phi(t).max(axis=1))
 
-    def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
+    def aggregate(self, t: int, replies: Replies, fleet: Respondents, rng: Randomness) -> Release:
         """Return the joint vector of release ``t``.
 
         Args:
@@ -182,7 +182,7 @@ class WeightedAverage:
         """Return ``NOT_PRIVATE``."""
         return Uncharged.NOT_PRIVATE
 
-    def aggregate(self, t: int, replies: Replies, fleet: Fleet, rng: Randomness) -> Release:
+    def aggregate(self, t: int, replies: Replies, fleet: Respondents, rng: Randomness) -> Release:
         """Return payload ``{"vectors": (P, M)}``: each region's weighted average; None if empty."""
         vectors = gather(replies, self.agents, self.features)
         present = finite_rows(vectors)

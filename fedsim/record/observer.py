@@ -22,6 +22,8 @@ class CallFinished:
         agent_cpu_seconds: their total CPU time.
         objective_cpu_seconds: CPU time of their objectives.
         lost_keys: how many had lost their secrets.
+        sent_bytes: the arrays of message and request, for all agents together.
+        received_bytes: the arrays of their replies.
     """
 
     t: int
@@ -32,6 +34,8 @@ class CallFinished:
     agent_cpu_seconds: float
     objective_cpu_seconds: float
     lost_keys: int
+    sent_bytes: int
+    received_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +79,22 @@ class Received:
     received: Replies | Release
 
 
-Event = CallFinished | StepTaken | ReleaseMade | Received
+@dataclass(frozen=True, slots=True)
+class AggregatorReceived:
+    """An aggregator that runs at the server received replies.
+
+    Attributes:
+        t: the round.
+        call: the number of the server program's call that it belongs to.
+        request: the kind of what was asked.
+        replies: the replies.
+    """
+
+    t: int
+    call: int
+    request: str
+    replies: Replies
+
+
+Event = CallFinished | StepTaken | ReleaseMade | Received | AggregatorReceived
 Observer = Callable[[Event], None]

@@ -9,12 +9,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from fedsim.files import finite
-from fedsim.payloads import as_lists
+from fedsim.payloads import as_record
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Release, Replies
 from fedsim.record.entries import Entry, Failed
 from fedsim.record.lines import LineWriter
-from fedsim.record.observer import CallFinished, Event, ReleaseMade, StepTaken
+from fedsim.record.observer import (
+    AggregatorReceived,
+    CallFinished,
+    Event,
+    ReleaseMade,
+    StepTaken,
+)
 from fedsim.record.tally import Scores, Tally
 
 
@@ -69,7 +75,8 @@ class Recorder:
 
     Attributes:
         timings: durations of calls, releases and rounds, and details of failed evaluations.
-        transcript: everything that the server program receives, or None.
+        transcript: everything that the server receives, or None: the server program, and those
+            of its aggregators that run at the server.
         rounds: the number of rounds after the initial design.
         tally: the entries so far.
         progress: how far the run is; replaced, never changed in place.
@@ -105,7 +112,12 @@ class Recorder:
             self.timings.append({"kind": "call", **told})
         elif isinstance(event, ReleaseMade):
             self.timings.append({"kind": "release", **asdict(event)})
-        elif self.transcript is not None:
+        elif self.transcript is None:
+            pass
+        elif isinstance(event, AggregatorReceived):
+            told = {"t": event.t, "call": event.call, "request": event.request}
+            self.transcript.append({"kind": "aggregated", **told, **_plain(event.replies)})
+        else:
             told = {"t": event.t, "call": event.call, **_plain(event.received)}
             self.transcript.append({"kind": "received", **told})
 
@@ -132,5 +144,5 @@ def _plain(received: Replies | Release) -> dict[str, Any]:
     JSON has neither NaN nor infinity, which a method's own payloads may hold: they become None.
     """
     if isinstance(received, Release):
-        return {"release": finite(as_lists(received.payload))}
-    return {"replies": [[r.agent, r.status, finite(as_lists(r.payload))] for r in received]}
+        return {"release": finite(as_record(received.payload))}
+    return {"replies": [[r.agent, r.status, finite(as_record(r.payload))] for r in received]}

@@ -9,7 +9,7 @@
         manifest.json          versions, machine, start, end, status, reason
         journal.jsonl          what happened; deterministic (see fedsim.record.journal)
         timings.jsonl          durations and CPU time: everything that may differ
-        transcript.jsonl       what the server program received, if asked for
+        transcript.jsonl       what the server received, if asked for
         logs/                  what its processes print (see fedsim.record.logs)
         state/checkpoint.npz   the programs' arrays after the last finished round
         state/evaluations.jsonl evaluations of the current call
@@ -91,7 +91,7 @@ class RunFolder:
 
     @property
     def transcript(self) -> Path:
-        """The path of the transcript: what the server program received, if asked for."""
+        """The path of the transcript: what the server received, if asked for."""
         return self.path / "transcript.jsonl"
 
     @property

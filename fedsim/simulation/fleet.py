@@ -15,19 +15,36 @@ from functools import partial
 from numbers import Integral
 from typing import Protocol
 
+import numpy as np
+
 from fedsim.config.spec import Availability
 from fedsim.errors import ProtocolError, RunFolderError
-from fedsim.imports import expect
+from fedsim.imports import expect, offers
 from fedsim.payloads import frozen
-from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
+from fedsim.protocol import (
+    AgentId,
+    Aggregator,
+    Broadcast,
+    Release,
+    Replies,
+    Reply,
+    Request,
+    RunsAtServer,
+)
 from fedsim.record.entries import AskEntry, StepEntry
 from fedsim.record.lines import Appender
 from fedsim.record.logs import Log
-from fedsim.record.observer import CallFinished, Observer, Received, StepTaken
+from fedsim.record.observer import (
+    AggregatorReceived,
+    CallFinished,
+    Observer,
+    Received,
+    StepTaken,
+)
 from fedsim.record.position import Position, recorded_by_agent
 from fedsim.simulation.availability import present
 from fedsim.simulation.calls import Answer, Call, Task
-from fedsim.simulation.releases import AggregationFleet, Releases
+from fedsim.simulation.releases import AskingFleet, Releases
 from fedsim.simulation.rounds import CurrentRound, servers_fault
 
 
@@ -141,12 +158,13 @@ class RecordingFleet:
         if recorded is None:
             self.journal.append(entry.to_json())
         self.position.take(entry)
-        return self._received(t, chosen, tasks, answers, request, via)
+        return self._received(t, chosen, tasks, answers, asked, via)
 
     def _ask_within(
         self,
         made: Mapping[AgentId, Task],
         first: Request | None,
+        visible: bool,
         t: int,
         request: Request,
         to: Sequence[AgentId] | None,
@@ -156,7 +174,8 @@ class RecordingFleet:
 
         Args:
             made: the tasks of the program's call that the release belongs to.
-            first: the call's own request; if asked again after keys were lost, it is repeated.
+            first: the call's own request; asked again, or after keys were lost, it is repeated.
+            visible: whether the server sees the replies.
             t: the round.
             request: what to ask.
             to: the agents to ask; None for all.
@@ -175,7 +194,9 @@ class RecordingFleet:
             for agent in agents
         ]
         call = Call(t, self.position.entries, False, None, asked)
-        return _replies(chosen, self._exchange(call, tasks, request.kind))
+        replies = _replies(chosen, self._exchange(call, tasks, request.kind))
+        self._show(visible, t, request, replies)
+        return replies
 
     def _received(
         self,
@@ -190,8 +211,11 @@ class RecordingFleet:
         replies = _replies(chosen if request is not None else (), answers)
         received: Replies | Release = replies
         if via is not None:
-            ask = partial(self._ask_within, {task.agent: task for task in tasks}, request)
-            fleet = AggregationFleet(self.members, ask, request, replies)
+            visible = offers(via, RunsAtServer) and via.runs_at_server
+            self._show(visible, t, request, replies)
+            made = {task.agent: task for task in tasks}
+            ask = partial(self._ask_within, made, request, visible)
+            fleet = AskingFleet(self.members, ask, request, replies)
             received = self.releases.make(t, replies, via, fleet)
         elif any(reply.status == "lost_keys" for reply in replies):
             raise ProtocolError(
@@ -200,6 +224,12 @@ class RecordingFleet:
             )
         self.observer(Received(t, self.position.calls - 1, received))
         return received
+
+    def _show(self, visible: bool, t: int, request: Request | None, replies: Replies) -> None:
+        """Tell the observer what an aggregator received, if the server sees it."""
+        if visible and request is not None:
+            number = self.position.calls - 1
+            self.observer(AggregatorReceived(t, number, request.kind, replies))
 
     def _exchange(
         self, call: Call, tasks: Sequence[Task], request: str | None = None
@@ -220,6 +250,8 @@ class RecordingFleet:
                 agent_cpu_seconds=sum(a.cpu_seconds for a in answers),
                 objective_cpu_seconds=sum(a.objective_cpu_seconds for a in answers),
                 lost_keys=sum(a.lost_keys for a in answers),
+                sent_bytes=len(tasks) * (_bytes_of(call.message) + _bytes_of(call.then)),
+                received_bytes=sum(_bytes_of(answer) for answer in answers),
             )
         )
         return answers
@@ -269,6 +301,11 @@ def _replies(chosen: Sequence[AgentId], answers: Sequence[Answer]) -> Replies:
         return Reply(agent, "ok", answer.payload)
 
     return tuple(map(reply, chosen))
+
+
+def _bytes_of(sent: Broadcast | Request | Answer | None) -> int:
+    payload = None if sent is None else sent.payload
+    return sum(np.asarray(array).nbytes for array in payload.values()) if payload else 0
 
 
 def _others(chosen: Sequence[AgentId], agents: Sequence[AgentId]) -> tuple[AgentId, ...]:

@@ -25,13 +25,12 @@ from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
     AgentId,
     Aggregator,
-    Broadcast,
     Cost,
-    Fleet,
     PrivacyEvent,
     Release,
     Replies,
     Request,
+    Respondents,
     Uncharged,
 )
 from fedsim.record.entries import ReleaseEntry
@@ -51,15 +50,22 @@ class AskAgain(Protocol):
     def __call__(
         self, t: int, request: Request, to: Sequence[AgentId] | None, number: int
     ) -> Replies:
-        """Ask ``request`` for the ``number``-th time, counted by kind from 0."""
+        """Ask ``request``.
+
+        Args:
+            t: the round.
+            request: what is asked.
+            to: the agents; None for all.
+            number: how often this kind was asked before; 0 for the server program's own request.
+        """
         ...
 
 
-class AggregationFleet:
-    """The fleet of an aggregator, which may only ask the agents.
+class AskingFleet:
+    """The agents as an aggregator sees them: it may only ask.
 
     Its requests are counted by kind. The count restarts when keys were lost, so that repeated
-    requests have the same randomness.
+    requests have the same randomness; so has the server program's own request, if it is repeated.
 
     Args:
         members: all agents, ascending.
@@ -73,6 +79,7 @@ class AggregationFleet:
     ) -> None:
         self._members = members
         self._ask = ask
+        self._request = request
         self._asked = Counter[str]() if request is None else Counter([request.kind])
         self._losses = 0
         self._note(replies)
@@ -82,35 +89,17 @@ class AggregationFleet:
         """All agents, ascending."""
         return self._members
 
-    def step(
-        self,
-        t: int,
-        message: Broadcast | None,
-        *,
-        to: Sequence[AgentId] | None = None,
-        then: Request | None = None,
-        via: Aggregator | None = None,
-    ) -> Replies:
-        """Refuse: only the server program lets agents take steps.
+    @property
+    def request(self) -> Request | None:
+        """The server program's request, if any."""
+        return self._request
 
-        Raises:
-            ProtocolError: always.
-        """
-        raise ProtocolError("an aggregator may ask the agents, but not let them take a step")
-
-    def ask(
-        self,
-        t: int,
-        request: Request,
-        *,
-        to: Sequence[AgentId] | None = None,
-        via: Aggregator | None = None,
-    ) -> Replies:
-        """See :meth:`fedsim.protocol.Fleet.ask`."""
-        if via is not None:
-            raise ProtocolError("an aggregator may ask the agents, but not through an aggregator")
-        number = self._asked[request.kind]
-        self._asked[request.kind] += 1
+    def ask(self, t: int, request: Request, *, to: Sequence[AgentId] | None = None) -> Replies:
+        """See :meth:`fedsim.protocol.Respondents.ask`."""
+        number = 0
+        if request is not self._request:
+            number = self._asked[request.kind]
+            self._asked[request.kind] += 1
         replies = self._ask(t, request, to, number)
         self._note(replies)
         return replies
@@ -158,7 +147,7 @@ class Releases:
         self._kept = kept
         self._run = run
 
-    def make(self, t: int, replies: Replies, via: Aggregator, fleet: Fleet) -> Release:
+    def make(self, t: int, replies: Replies, via: Aggregator, fleet: Respondents) -> Release:
         """Return an aggregator's release, without the experimenter's diagnostics.
 
         Raises:
@@ -217,7 +206,7 @@ class Releases:
         t: int,
         replies: Replies,
         via: Aggregator,
-        fleet: Fleet,
+        fleet: Respondents,
         cost: Cost,
         drawn: bool,
     ) -> Release:
@@ -271,7 +260,7 @@ def _public(entry: ReleaseEntry) -> str:
 
 
 def _aggregate(
-    t: int, replies: Replies, via: Aggregator, fleet: Fleet, rng: Randomness, cost: Cost
+    t: int, replies: Replies, via: Aggregator, fleet: Respondents, rng: Randomness, cost: Cost
 ) -> Release:
     """Return an aggregator's release, checked; ``cost`` is the announced cost.
 

@@ -27,7 +27,7 @@ from fedsim.methods.local_model import (
     grid_indices,
 )
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
-from fedsim.protocol import Fleet, Reply
+from fedsim.protocol import Reply, Respondents
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Parameter, Space
 from fedsim.surrogates.exact_gp import condition
@@ -106,7 +106,7 @@ def aggregation() -> float:
     mechanism = SubsampledGaussianMechanism(200, 100, 4, 11.0, 0.25, 1.0)
     rng = np.random.default_rng(0)
     replies = tuple(Reply(n, "ok", {"vector": rng.standard_normal(100)}) for n in range(200))
-    fleet = cast("Fleet", None)  # the mechanism does not ask again
+    fleet = cast("Respondents", None)  # the mechanism does not ask again
     return cpu_ms(lambda: mechanism.aggregate(0, replies, fleet, Keys(0, SERVER, 0)), 10, 5) / 200
 
 

@@ -14,7 +14,16 @@ from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.privacy.accountants import default_delta, privacy_loss
 from fedsim.privacy.ledger import Ledger
 from fedsim.privacy.renyi import MomentsAccountant
-from fedsim.protocol import Aggregator, Broadcast, Context, Fleet, Observation, Release, Request
+from fedsim.protocol import (
+    Aggregator,
+    Broadcast,
+    Context,
+    Fleet,
+    Observation,
+    Release,
+    Request,
+    Respondents,
+)
 from fedsim.record.entries import Entry, ReleaseEntry, observations
 from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
@@ -277,7 +286,7 @@ def test_default_settings_are_the_papers() -> None:
     loss = privacy_loss(spent, default_delta(200), MomentsAccountant())
     assert round(loss.epsilon, 2) == 9.91
     method.server().round(0, cast(Fleet, fleet))
-    noise = fleet.via.aggregate(0, (), cast(Fleet, fleet), Keys(0, SERVER, 0)).payload
+    noise = fleet.via.aggregate(0, (), cast(Respondents, fleet), Keys(0, SERVER, 0)).payload
     assert noise is not None
     # z max(phi) S / q = 1 * 1/100 * 11 / 0.25; 200 draws: standard error 5 %.
     assert noise["vectors"].shape == (2, 100)

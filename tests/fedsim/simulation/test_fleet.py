@@ -25,7 +25,7 @@ from fedsim.protocol import (
 )
 from fedsim.record.entries import AskEntry, Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import open_journal, read_journal
-from fedsim.record.observer import CallFinished, Event, Received
+from fedsim.record.observer import AggregatorReceived, CallFinished, Event, Received
 from fedsim.record.position import Position, position_after
 from fedsim.record.runfolder import RunFolder
 from fedsim.rng import SERVER, Keys, SystemKeys
@@ -70,6 +70,7 @@ class Total:
     payload: Any = True
     draws: list[Any] = field(default_factory=list)
     before: int = 0
+    runs_at_server: bool = False
 
     def cost(self, t: int) -> Cost:
         return self.announced
@@ -297,8 +298,8 @@ class TestReleases:
         fleet.step(0, None, then=SHARE, via=asking)
         assert [type(entry) for entry in bench.entries()] == [StepEntry, ReleaseEntry]
         for total, message in (
-            (stepping, "not let them take a step"),
-            (nesting, "not through an aggregator"),
+            (stepping, "no attribute 'step'"),
+            (nesting, "unexpected keyword argument 'via'"),
         ):
             with pytest.raises(RunError, match=message):
                 fleet.step(1, None, then=SHARE, via=total)
@@ -446,6 +447,15 @@ class TestKeys:
             assert set(answered) == set(expected)
             assert bench.folder.journal.read_bytes() == data
 
+    def test_the_programs_own_request_is_repeated_with_the_same_keys(self, bench: Bench) -> None:
+        asked: list[Any] = []
+        fleet = bench.fleet(total := Total(call=lambda f: asked.append(f.ask(0, f.request))))
+        fleet.step(0, None, then=SHARE, via=total)
+        fleet.ask(0, SHARE, via=total)
+        assert len(asked) == 2
+        keys = self.keys(bench)
+        assert keys == [("share", 0, 0, "")] * 2 + [("share", 0, 1, "")] * 2
+
     def test_a_program_never_meets_lost_keys(self, bench: Bench) -> None:
         bench.agents = Forgetful(lost=(1,))
         with pytest.raises(RunError, match=r"have lost their keys: ask .* through an aggregator"):
@@ -461,6 +471,14 @@ class TestKeys:
 class TestTranscript:
     def received(self, bench: Bench) -> list[Any]:
         return [event.received for event in bench.events if isinstance(event, Received)]
+
+    def test_an_aggregator_at_the_server_shows_all_that_it_receives(self, bench: Bench) -> None:
+        fleet = bench.fleet(total := Total(again=1, runs_at_server=True))
+        fleet.step(0, None, then=SHARE, via=total)
+        shown = [event for event in bench.events if isinstance(event, AggregatorReceived)]
+        assert [(x.t, x.call, x.request) for x in shown] == [(0, 0, "share"), (0, 0, "shares")]
+        assert [[reply.agent for reply in one.replies] for one in shown] == [[0, 1, 2], [0, 2]]
+        assert all(len(reply.payload) == 1 for one in shown for reply in one.replies)
 
     def test_without_an_aggregator_it_holds_the_replies(self, bench: Bench) -> None:
         replies = bench.fleet().step(0, None, then=SHARE)

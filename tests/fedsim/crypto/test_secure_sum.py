@@ -1,0 +1,76 @@
+"""The secure sum as a method uses it, with every scheme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedsim
+from fedsim.crypto import make_scheme, upload_request
+from fedsim.errors import ConfigError, RunError
+from fedsim.testing import check_method
+from tests.fedsim.crypto.summing import Summing
+
+SCHEMES = ("plain",)
+
+
+@pytest.mark.parametrize("encryption", SCHEMES)
+def test_it_conforms(encryption: Any) -> None:
+    check_method(lambda context: Summing(context, encryption=encryption))
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.chdir(Path(__file__).parent)
+    return {
+        "name": "sums",
+        "scenario": {"name": "synthetic", "agents": 4, "grid_size": 20},
+        "method": {"name": "summing:Summing"},
+        "rounds": 4,
+        "backend": "serial",
+    }
+
+
+def test_too_few_members_have_no_sum(config: dict[str, Any], tmp_path: Path) -> None:
+    config["availability"] = 0.6
+    (one,) = fedsim.run(config, out=tmp_path / "run").runs
+    members = one.rounds["info.members"].dropna().to_list()
+    assert min(members) == 0
+    assert max(members) >= 3
+    assert not {1, 2} & set(members)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encryption": "rot13"}, "encryption: unknown name 'rot13'; .*plain"),
+        ({"encryption": "plain", "fraction_bits": 61}, "fraction_bits: expected 0 to 60, got 61"),
+        ({"encryption": "plain", "minimum_members": 0}, "minimum_members: expected 1 to 1024"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_scheme(**{"fraction_bits": 40, **settings})
+
+
+@pytest.mark.parametrize("count", [0, 2, 1025])
+def test_federations_that_are_too_small_or_too_large(count: int) -> None:
+    with pytest.raises(ConfigError, match=f"expected 3 to 1024 agents, got {count}"):
+        make_scheme("plain", fraction_bits=40).aggregator(range(count))
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        (np.zeros(3), r"agent 7: .*expected shape \(2,\), got \(3,\)"),
+        (np.array([0.0, np.nan]), "agent 7: .*finite numbers, got nan at index 1"),
+        (np.array([3e6, 0.0]), r"agent 7: .*below 2.09715e\+06 .*got 3e\+06 at index 0.*correct"),
+    ],
+)
+def test_a_client_refuses_what_does_not_fit(vector: Any, message: str) -> None:
+    client = make_scheme("plain", fraction_bits=40).client(7)
+    with pytest.raises(RunError, match=message):
+        client.reply(upload_request(2, {}), lambda payload: vector)
