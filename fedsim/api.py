@@ -17,7 +17,7 @@ from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
-from fedsim.userimports import imports_kept, refuse_while_importing
+from fedsim.usercode.importing import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # these take long to import
     from fedsim.results.analysis import Run

@@ -26,7 +26,7 @@ from fedsim.running.placement import Placement, place
 from fedsim.running.preflight import Checks
 from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
     from fedsim.results.analysis import Run

@@ -43,7 +43,7 @@ class Scenario(Protocol):
     Built as ``Class(**settings)``, in every process and more than once: keep that cheap. A
     configuration file's ``scenario:`` section is checked against the constructor's names and
     annotations. Arguments named ``seed`` and ``data_dir`` get the run's seed and ``--data``.
-    See also :class:`KnowsOptimum`.
+    See also :class:`KnowsOptimum` and :class:`KnowsBaseline`.
     """
 
     @property
@@ -72,4 +72,18 @@ class KnowsOptimum(Protocol):
 
     def optimum(self, agent: AgentId) -> float | None:
         """Return an agent's best noiseless value, or None; for the experimenter only."""
+        ...
+
+
+@runtime_checkable
+class KnowsBaseline(Protocol):
+    """A scenario that knows what no effort would give, to compare a run's scores with."""
+
+    @property
+    def baseline_name(self) -> str:
+        """What is compared with, in a few words, such as ``always the most frequent class``."""
+        ...
+
+    def baseline(self, agent: AgentId) -> float:
+        """Return its value for an agent, in the scenario's units; for the experimenter only."""
         ...

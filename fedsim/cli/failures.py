@@ -14,7 +14,7 @@ import typer
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.session import Session
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
-from fedsim.imports import shortened
+from fedsim.usercode.calling import shortened
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]

@@ -21,47 +21,58 @@ Summary = dict[str, Any]
 
 
 def closing_table(summaries: Sequence[Summary]) -> Group:
-    """Return the table of outcomes, and a line for each seed with failures or without values.
+    """Return the table of outcomes, and below it baselines, failures and agents without values.
 
     The table has one row per variant, with means and standard errors over seeds.
     """
     variants = dict.fromkeys(str(s["variant"]) for s in summaries)
     scores = shown_scores(summaries)
-    private = any(_epsilon(s) for s in summaries)
-    deltas = {_epsilon(s).get("delta") for s in summaries if _epsilon(s)}
-    failures = any(s.get("evaluations_failed") for s in summaries)
+    columns = _columns(summaries)
     title = "scores after the last round"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("variant", overflow="fold", min_width=min(20, max(map(len, variants))))
     table.add_column("seeds", no_wrap=True)
     for name in scores:
         table.add_column(name.replace("_", " "), justify="right")  # may wrap: the error goes below
-    names = [*(("ε", "at 1e-5") if private else ()), *(("δ",) if len(deltas) > 1 else ())]
-    for name in (*names, *(("failed",) if failures else ()), "eval/s", "CPU s"):
+    for name in (*columns, "eval/s", "CPU s"):
         table.add_column(name, justify="right", no_wrap=True)
     for variant in variants:
         own = [s for s in summaries if s["variant"] == variant]
-        table.add_row(*_row(own, scores, private, len(deltas) > 1, failures))
+        table.add_row(*_row(own, scores, columns))
     warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]
     warnings += [_without_values(s) for s in summaries if _left_out(s)]
-    return Group(table, *warnings)
+    return Group(table, *_baselines(summaries), *warnings)
 
 
-def _row(
-    seeds: Sequence[Summary], scores: Sequence[str], private: bool, deltas: bool, failures: bool
-) -> list[str]:
+def _columns(summaries: Sequence[Summary]) -> list[str]:
+    """Return the names of the columns that only some runs have something in."""
+    deltas = {_epsilon(s).get("delta") for s in summaries if _epsilon(s)}
+    present = {
+        "baseline": any("baseline" in s for s in summaries),
+        "ε": bool(deltas),
+        "at 1e-5": bool(deltas),
+        "δ": len(deltas) > 1,
+        "failed": any(s.get("evaluations_failed") for s in summaries),
+    }
+    return [name for name, is_present in present.items() if is_present]
+
+
+def _row(seeds: Sequence[Summary], scores: Sequence[str], columns: Sequence[str]) -> list[str]:
     done = [s for s in seeds if s["status"] == "done"]
     count = str(len(seeds)) if len(done) == len(seeds) else f"{len(done)} of {len(seeds)}"
     row = [escape(seeds[0]["variant"]), count]
     row += [mean_and_error(known(done, name)) for name in scores]
     # A budget may stop one seed earlier than another: the largest loss is shown.
     epsilon = max(map(_epsilon, done), key=_size, default={})
-    if private:
-        row += [_loss(epsilon), _loss(epsilon.get("delta_1e-5", {}))]
-    if deltas:
-        row.append(significant(epsilon.get("delta"), 2))
-    if failures:
-        row.append(str(sum(s.get("evaluations_failed", 0) for s in done)))
+    baselines = [s["baseline"]["mean"] for s in done if "baseline" in s]
+    cells = {
+        "baseline": significant(mean(baselines), 4) if baselines else "",
+        "ε": _loss(epsilon),
+        "at 1e-5": _loss(epsilon.get("delta_1e-5", {})),
+        "δ": significant(epsilon.get("delta"), 2),
+        "failed": str(sum(s.get("evaluations_failed", 0) for s in done)),
+    }
+    row += [cells[name] for name in columns]
     rates = known(done, "evaluations_per_second")
     row.append(rate(mean(rates)) if rates else "")
     seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
@@ -85,6 +96,12 @@ def _loss(epsilon: dict[str, Any], accountant: str = "pld") -> str:
         return ""
     loss = epsilon[accountant]
     return "∞" if loss is None or math.isinf(loss) else significant(loss, 3)
+
+
+def _baselines(summaries: Sequence[Summary]) -> list[Text]:
+    """Return what the column ``baseline`` is, if there is one."""
+    names = dict.fromkeys(s["baseline"]["name"] for s in summaries if "baseline" in s)
+    return [Text(f"baseline: {'; '.join(names)}; the mean over agents")] if names else []
 
 
 def _failures(summary: Summary) -> Text:

@@ -19,11 +19,12 @@ from fedsim.config.registry import METHODS, SCENARIOS, Entry
 from fedsim.config.schema import Settings, constructor_schema, short, validate
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, nearest
-from fedsim.imports import class_path, offers, user_code
 from fedsim.protocol import Context, Method, PlansCosts, PrivacyEvent
 from fedsim.space import Space
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate
+from fedsim.usercode.calling import offers, user_code
+from fedsim.usercode.importing import activate
+from fedsim.usercode.loading import class_path
+from fedsim.usercode.sources import UserCode
 from fedsim.workload import Scenario
 
 

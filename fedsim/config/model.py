@@ -18,7 +18,7 @@ from fedsim.config.schema import validate
 from fedsim.config.sweeps import flattened, swept
 from fedsim.errors import ConfigError
 from fedsim.resources import Resources
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000

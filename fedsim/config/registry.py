@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedsim.given import Given
-from fedsim.imports import load_class
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate
+from fedsim.usercode.given import Given
+from fedsim.usercode.importing import activate
+from fedsim.usercode.loading import load_class
+from fedsim.usercode.sources import UserCode
 
 
 @dataclass(frozen=True)
@@ -80,5 +80,15 @@ SCENARIOS: Mapping[str, Entry] = {
     ),
     "landmine": Entry(
         "fedsim.scenarios.landmine:Landmine", "SVMs on 29 landmine fields (needs the data set)"
+    ),
+    "functions": Entry(
+        "fedsim.scenarios.functions:Functions", "shifted and rotated test functions, any dimension"
+    ),
+    "cec2005": Entry(
+        "fedsim.scenarios.cec2005:CEC2005", "the CEC 2005 functions F1 to F20 (needs the data set)"
+    ),
+    "tabular": Entry(
+        "fedsim.scenarios.tabular:Tabular",
+        "gradient boosting on credit, diabetes or hospital data (needs the data sets)",
     ),
 }

@@ -14,7 +14,7 @@ from fedsim.config.schema import validate
 from fedsim.config.sweeps import VARIABLE
 from fedsim.errors import ConfigError, nearest
 from fedsim.files import NOISE_CONTROL, slugify
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""

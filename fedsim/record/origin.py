@@ -3,8 +3,8 @@
 ``origin.yaml`` holds the folders and the SHA-256 of every module; ``code/`` holds the modules, and
 ``code-2/`` those of the first resume with others. They are a record, and never imported: a resume
 reads the files that they were copied from, and says if those have changed. Classes and objects that
-were given in Python (see :mod:`fedsim.given`) are recorded by name and source; to resume such a run
-is for a process that has them.
+were given in Python (see :mod:`fedsim.usercode.given`) are recorded by name and source; to resume
+such a run is for a process that has them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.files import read_yaml, slugify, write_atomically
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 FILE = "origin.yaml"
 

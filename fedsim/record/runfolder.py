@@ -47,7 +47,7 @@ from fedsim.files import (
 from fedsim.protocol import State
 from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
 
 NOTHING_STARTED = "nothing was started: make room, then run it again"
 

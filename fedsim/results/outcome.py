@@ -63,6 +63,20 @@ class _Outcome(_Strict):
     other_seconds: float
 
 
+class _Baseline(_Strict):
+    name: str
+    mean: float
+
+
+def is_baseline(found: Any) -> bool:
+    """Return whether a manifest's baseline has its name and its mean over agents."""
+    try:
+        _Baseline.model_validate(found)
+    except ValidationError:
+        return False
+    return True
+
+
 def is_outcome(found: Any) -> bool:
     """Return whether an outcome has everything that this version shows, of the right types."""
     try:

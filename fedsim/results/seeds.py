@@ -179,7 +179,7 @@ class SeedRun:
         Raises:
             RunFolderError: if its manifest is damaged, and its journal cannot replace it.
         """
-        from fedsim.results.outcome import is_outcome
+        from fedsim.results.outcome import is_baseline, is_outcome
 
         manifest, status = self.folder.manifest(), self.status
         found: dict[str, Any] = {
@@ -195,4 +195,6 @@ class SeedRun:
             from fedsim.results.tables import outcome_of
 
             outcome = outcome_of(self.folder, self.facts())
+        if is_baseline(manifest.get("baseline")):
+            found["baseline"] = manifest["baseline"]
         return {**found, **outcome}

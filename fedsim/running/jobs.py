@@ -8,18 +8,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunError, RunFolderError, cannot_write
-from fedsim.imports import offers, user_code
 from fedsim.protocol import AgentId
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
-from fedsim.workload import KnowsOptimum, Scenario
+from fedsim.usercode.calling import offers, user_code
+from fedsim.workload import KnowsBaseline, KnowsOptimum, Scenario
 
 
 @dataclass(frozen=True)
@@ -168,12 +169,14 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
             "differ in their last digits from an uninterrupted run's"
         )
     optima = manifest["optima"] if "optima" in manifest else _optima(scenario)
+    baseline = manifest["baseline"] if "baseline" in manifest else _baseline(scenario)
     job.folder.update_manifest(
         status="running",
         backend=backend,
         started=manifest.get("started", now()),
         environment=here,
         warnings=warnings,
+        baseline=baseline,
         privacy_noise=(
             "operating system" if job.simulation.system_noise else "seed: simulation, not private"
         ),
@@ -223,11 +226,28 @@ def _optima(scenario: Scenario) -> list[float] | None:
         optima += [scenario.optimum(agent) for agent in agents]
     if None in optima:
         return None
-    return [_finite(optimum, agent) for agent, optimum in zip(agents, optima, strict=True)]
+    return [_finite(one, "optimum", agent) for agent, one in zip(agents, optima, strict=True)]
 
 
-def _finite(optimum: object, agent: AgentId) -> float:
-    real = isinstance(optimum, numbers.Real) and not isinstance(optimum, bool)
-    if not real or not math.isfinite(optimum):  # type: ignore[arg-type]
-        raise RunError(f"the optimum of agent {agent}: expected a finite number, got {optimum!r}")
-    return float(optimum)  # type: ignore[arg-type]
+def _baseline(scenario: Scenario) -> dict[str, Any] | None:
+    """Return the name of what a scenario compares with, and its mean over agents, or None.
+
+    Raises:
+        UserCodeError: if the scenario raises.
+        RunError: if a value is not a finite number.
+    """
+    if not offers(scenario, KnowsBaseline):
+        return None
+    found: list[object] = []
+    with user_code("the scenario failed to return its baseline"):
+        name = str(scenario.baseline_name)
+        found += [scenario.baseline(agent) for agent in range(scenario.agents)]
+    values = [_finite(one, "baseline", agent) for agent, one in enumerate(found)]
+    return {"name": name, "mean": fmean(values)}
+
+
+def _finite(value: object, what: str, agent: AgentId) -> float:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not math.isfinite(value):  # type: ignore[arg-type]
+        raise RunError(f"the {what} of agent {agent}: expected a finite number, got {value!r}")
+    return float(value)  # type: ignore[arg-type]

@@ -19,7 +19,6 @@ import numpy as np
 
 from fedsim.config.spec import Availability
 from fedsim.errors import ProtocolError, RunFolderError
-from fedsim.imports import expect, offers
 from fedsim.payloads import frozen
 from fedsim.protocol import (
     AgentId,
@@ -46,6 +45,7 @@ from fedsim.simulation.availability import present
 from fedsim.simulation.calls import Answer, Call, Task
 from fedsim.simulation.releases import AskingFleet, Releases
 from fedsim.simulation.rounds import CurrentRound, servers_fault
+from fedsim.usercode.calling import expect, offers
 
 
 class Transport(Protocol):

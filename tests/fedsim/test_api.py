@@ -178,7 +178,7 @@ class TestTheRest:
         assert found.y == 6.0
 
     def test_evaluate_takes_an_object(self) -> None:
-        from tests.fedsim.test_given import Mine
+        from tests.fedsim.usercode.test_given import Mine
 
         assert fedsim.evaluate(Mine(by=3), {"x": 0.5}).y == 3.5
         assert fedsim.evaluate(Mine, {"x": 0.5}).y == 10.5

@@ -11,7 +11,7 @@ import pytest
 from fedsim.config.construct import build_method, build_scenario, resolve_section
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, UserCodeError
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
 from tests.util.small import UserModule
 
 SCENARIO = """

@@ -14,7 +14,7 @@ from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
-from fedsim.usercode import NO_CODE
+from fedsim.usercode.sources import NO_CODE
 from fedsim.yamltext import parse_yaml
 from tests.util.small import small
 

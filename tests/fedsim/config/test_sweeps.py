@@ -16,7 +16,7 @@ from fedsim.config.sweeps import flattened, short_names, swept
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import slugify
-from fedsim.usercode import NO_CODE
+from fedsim.usercode.sources import NO_CODE
 from fedsim.yamltext import parse_yaml
 from tests.util.small import small
 

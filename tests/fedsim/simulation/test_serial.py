@@ -23,7 +23,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import OWN_LOG, run_serial
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import UserModule, make, run, small
 
