@@ -120,7 +120,8 @@ class SparsePosterior:
     def _variances(self, half: Array) -> Array:
         variance = self.support.kernel.variance
         left = variance - np.einsum("ij,ij->i", half, half)
-        return np.maximum(left, SMALLEST_VARIANCE * variance)
+        positive: Array = np.maximum(left, SMALLEST_VARIANCE * variance)
+        return positive
 
 
 def support(kernel: Kernel, points: Array) -> Support:

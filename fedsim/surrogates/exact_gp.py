@@ -72,7 +72,8 @@ class ExactGP:
         """Return the prior's variance minus the products of columns, at least a trace of it."""
         variance = self.kernel.variance
         remaining = variance - np.einsum("ji,ji->i", left, right)
-        return np.maximum(remaining, SMALLEST_VARIANCE * variance)
+        positive: Array = np.maximum(remaining, SMALLEST_VARIANCE * variance)
+        return positive
 
     def solve(self, right: Array) -> Array:
         """Return (K + sigma^2 I)^-1 right, shape (n,) or (n, k)."""
