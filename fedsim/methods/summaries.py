@@ -268,7 +268,7 @@ class Summaries:
 
 
 def _units(units: Array, count: float, first: float, second: float) -> Array:
-    """Return the mean and spread of all outputs from their sums; of equal outputs, a spread of r."""
+    """Return all outputs' mean and spread from their sums; of equal ones, the spread is r."""
     if count < 0.5:
         return units
     mean = first / count
