@@ -54,7 +54,7 @@ class PlainCombiner:
     def __init__(self, fraction_bits: int) -> None:
         self._fraction_bits = fraction_bits
 
-    def ready(self, members: tuple[AgentId, ...]) -> bool:
+    def ready(self, members: tuple[AgentId, ...], length: int) -> bool:
         """Return True: there are no keys."""
         return True
 

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fedsim.crypto.client import ThresholdClient
 from fedsim.crypto.fixed_point import MOST_FRACTION_BITS
+from fedsim.crypto.parameters import Parameters
 from fedsim.crypto.plain import PlainClient, PlainCombiner
 from fedsim.crypto.secure_sum import Combiner, SecureSum, SumClient
+from fedsim.crypto.threshold_sum import ThresholdCombiner
 from fedsim.errors import ConfigError, nearest, require
 from fedsim.protocol import AgentId
 
@@ -26,14 +29,19 @@ class Scheme:
         encryption: its name.
         fraction_bits: of the fixed point, 0 to 60; public.
         minimum_members: the fewest vectors in a sum, at least 1.
+        strict: whether threshold clients check the sum that they decrypt.
     """
 
     encryption: Encryption
     fraction_bits: int
     minimum_members: int
+    strict: bool = False
 
     def client(self, agent: AgentId) -> SumClient:
         """Return an agent's part, without keys."""
+        if self.encryption == "threshold":
+            parameters = Parameters(self.fraction_bits)
+            return ThresholdClient(agent, parameters, self.minimum_members, strict=self.strict)
         return PlainClient(agent, self.fraction_bits)
 
     def aggregator(self, members: Sequence[AgentId]) -> SecureSum:
@@ -51,10 +59,18 @@ class Scheme:
         return SecureSum(self._combiner(), self.minimum_members)
 
     def _combiner(self) -> Combiner:
+        if self.encryption == "threshold":
+            return ThresholdCombiner(Parameters(self.fraction_bits), strict=self.strict)
         return PlainCombiner(self.fraction_bits)
 
 
-def make_scheme(encryption: Encryption, *, fraction_bits: int, minimum_members: int = 3) -> Scheme:
+def make_scheme(
+    encryption: Encryption,
+    *,
+    fraction_bits: int,
+    minimum_members: int = 3,
+    strict: bool = False,
+) -> Scheme:
     """Return a scheme.
 
     Args:
@@ -64,6 +80,7 @@ def make_scheme(encryption: Encryption, *, fraction_bits: int, minimum_members: 
         fraction_bits: of the fixed point; see :func:`fedsim.crypto.fraction_bits_for`.
         minimum_members: the fewest vectors in a sum. Below 3, a sum shows a member the others'
             vector, or the server the only one: allow it for experiments only.
+        strict: threshold clients get all ciphertexts, and decrypt only what is their sum.
 
     Raises:
         ConfigError: if a setting is out of range.
@@ -75,4 +92,4 @@ def make_scheme(encryption: Encryption, *, fraction_bits: int, minimum_members: 
     require(fits, "fraction_bits", f"0 to {MOST_FRACTION_BITS}", fraction_bits)
     fits = 1 <= minimum_members <= MOST_MEMBERS
     require(fits, "minimum_members", f"1 to {MOST_MEMBERS}", minimum_members)
-    return Scheme(encryption, fraction_bits, minimum_members)
+    return Scheme(encryption, fraction_bits, minimum_members, strict)

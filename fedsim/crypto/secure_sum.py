@@ -146,8 +146,8 @@ class Members:
 class Combiner(Protocol):
     """The server's part of one scheme; it holds what the members of a session share."""
 
-    def ready(self, members: tuple[AgentId, ...]) -> bool:
-        """Return whether these, and no others, have common keys."""
+    def ready(self, members: tuple[AgentId, ...], length: int) -> bool:
+        """Return whether these, and no others, have common keys for one more such sum."""
         ...
 
     def set_up(self, members: Members) -> None:
@@ -207,7 +207,7 @@ class SecureSum:
                 combiner.close()
                 return Release(None)
             lost = any(reply.status == "lost_keys" for reply in replies)
-            if lost or not combiner.ready(agents):
+            if lost or not combiner.ready(agents, length):
                 combiner.close()
                 try:
                     combiner.set_up(members)

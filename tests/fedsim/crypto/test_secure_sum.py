@@ -12,9 +12,9 @@ import fedsim
 from fedsim.crypto import make_scheme, upload_request
 from fedsim.errors import ConfigError, RunError
 from fedsim.testing import check_method
-from tests.fedsim.crypto.summing import Summing
+from tests.actors.summing import Summing
 
-SCHEMES = ("plain",)
+SCHEMES = ("plain", "threshold")
 
 
 @pytest.mark.parametrize("encryption", SCHEMES)
@@ -24,7 +24,7 @@ def test_it_conforms(encryption: Any) -> None:
 
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.chdir(Path(__file__).parents[2] / "actors")
     return {
         "name": "sums",
         "scenario": {"name": "synthetic", "agents": 4, "grid_size": 20},

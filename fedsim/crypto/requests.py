@@ -1,0 +1,39 @@
+"""The requests of the encrypted schemes, besides the upload, and what their payloads are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from fedsim.protocol import AgentId, Payload, Request
+from fedsim.space import Array
+
+COMMIT_NONCE = "secure-sum-commit-nonce"
+REVEAL_NONCE = "secure-sum-reveal-nonce"
+COMMIT_KEY = "secure-sum-commit-key"
+REVEAL_KEY = "secure-sum-reveal-key"
+CHECK_KEYS = "secure-sum-check-keys"
+SHARE = "secure-sum-share"
+
+MEMBERS, ROUND = "members", "round"
+COMMITMENTS, NONCES, KEYS, OPENINGS = "commitments", "nonces", "keys", "openings"
+COMMITMENT, NONCE, KEY, OPENING = "commitment", "nonce", "key", "opening"
+CIPHERTEXT, AGGREGATE, UPLOADS = "ciphertext", "aggregate", "uploads"
+
+
+def of_session(kind: str, t: int, members: Sequence[AgentId], **arrays: Array) -> Request:
+    """Return a request to the members of a session in round ``t``."""
+    told: Payload = {ROUND: np.array(t), MEMBERS: np.array(members), **arrays}
+    return Request(kind, told)
+
+
+def members_of(request: Request) -> tuple[AgentId, ...]:
+    """Return the members that a request names."""
+    return tuple(int(agent) for agent in request.payload[MEMBERS])
+
+
+def one_row(data: bytes) -> Array:
+    """Return bytes as an array of uint8, shape (1, len(data))."""
+    return cast(Array, np.frombuffer(data, np.uint8).reshape(1, -1))
