@@ -14,7 +14,7 @@ from fedsim.methods.fbo_fedgp import FBOFedGP
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.queries import AcquisitionSettings
 from fedsim.methods.summaries import Basis
-from fedsim.methods.support_sets import SupportSettings, SupportSets
+from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import Context, Reply
 from fedsim.record.entries import AskEntry, Entry, ReleaseEntry, StepEntry, observations
 from fedsim.record.journal import read_journal
