@@ -120,6 +120,14 @@ def test_local_only_has_no_sums(tmp_path: Path) -> None:
     assert not any(isinstance(entry, ReleaseEntry) for entry in journal(run))
 
 
+def test_clients_with_the_global_model_query_different_points(tmp_path: Path) -> None:
+    run = simulate(tmp_path / "drawn", method={"use": "global"})
+    assert run.rounds["coinciding"][1:].max() == 0.0
+    same = {"spread": "none", "candidates": 32, "near": 0, "starts": 1}
+    run = simulate(tmp_path / "same", method={"use": "global", "acquisition": same})
+    assert run.rounds["coinciding"][1:].min() == 1.0
+
+
 def test_mixing_may_differ_by_client(tmp_path: Path) -> None:
     run = simulate(tmp_path, method={"mixing": [0.0, 1.0, "1 - 1/t", 0.0]})
     found: dict[int, set[str]] = {}
@@ -204,7 +212,8 @@ def test_better_than_alone(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"rounds": 15, "seeds": list(range(10)), "scenario": scenario}
     regrets = []
     for use in ("mixed", "local"):
-        rounds = simulate(tmp_path / use, method={"use": use}, **changes).rounds
+        method = {"use": use, "support": {"size": 16}}
+        rounds = simulate(tmp_path / use, method=method, **changes).rounds
         regrets.append(rounds[rounds["round"] == 15]["mean_best_noiseless"].to_numpy())
     assert np.log(regrets[0] / regrets[1]).mean() < -0.1
 
