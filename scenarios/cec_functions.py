@@ -19,7 +19,19 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from fedsim.scenarios.classics import ackley, ellipsoid, griewank, rastrigin, rosenbrock, sphere
+from fedsim.scenarios.classics import (
+    ackley,
+    ellipsoid,
+    expanded_scaffer,
+    griewank,
+    griewank_of_rosenbrock,
+    rastrigin,
+    rosenbrock,
+    schwefel102,
+    sphere,
+    sums,
+    weierstrass,
+)
 from fedsim.space import Array
 
 Name = Literal[
@@ -129,7 +141,8 @@ class Schwefel206:
     def __call__(self, X: Array) -> Array:
         """Return the values at X (n, D), shape (n,)."""
         target = self.matrix @ self.minimiser
-        return np.max(np.abs(X @ self.matrix.T - target), axis=1) + self.bias
+        largest: Array = np.max(np.abs(X @ self.matrix.T - target), axis=1)
+        return largest + self.bias
 
 
 @dataclass(frozen=True)
@@ -151,7 +164,7 @@ class Schwefel213:
     def __call__(self, X: Array) -> Array:
         """Return the values at X (n, D), shape (n,)."""
         target = self._waves(self.minimiser[None])
-        return np.sum((target - self._waves(X)) ** 2, axis=1) + self.bias
+        return sums((target - self._waves(X)) ** 2) + self.bias
 
     def _waves(self, X: Array) -> Array:
         waves: Array = np.sin(X) @ self.a.T + np.cos(X) @ self.b.T
@@ -193,7 +206,7 @@ class Composition:
         weights /= weights.sum(axis=1, keepdims=True)
         values = self._values(X - self.places[:, None]).T  # (n, 10)
         heights = 2000.0 * values / self._tops + 100.0 * np.arange(len(self.places))
-        return np.sum(weights * heights, axis=1) + self.bias
+        return sums(weights * heights) + self.bias
 
     @cached_property
     def _tops(self) -> Array:
@@ -209,33 +222,6 @@ class Composition:
         count, n, D = Z.shape
         pairs = zip(self.bases, Z.reshape(count // 2, 2 * n, D), strict=True)
         return np.array([base(rows) for base, rows in pairs]).reshape(count, n)
-
-
-def schwefel102(Z: Array) -> Array:
-    """Return the sum of the squared partial sums z_1 + ... + z_i."""
-    return np.sum(np.cumsum(Z, axis=1) ** 2, axis=1)
-
-
-def weierstrass(Z: Array) -> Array:
-    """Return Weierstrass's function, cut after 21 waves."""
-    k = np.arange(21)
-    sizes, rates = 0.5**k, 2.0 * np.pi * 3.0**k
-    waves = np.cos(rates * (Z[:, :, None] + 0.5)) @ sizes  # (n, D)
-    return np.sum(waves, axis=1) - Z.shape[1] * float(np.cos(rates * 0.5) @ sizes)
-
-
-def griewank_of_rosenbrock(Z: Array) -> Array:
-    """Return the sum of Griewank's function of Rosenbrock's, of neighbours in a ring; 0 at 1."""
-    following = np.roll(Z, -1, axis=1)
-    t = 100.0 * (Z**2 - following) ** 2 + (Z - 1.0) ** 2
-    return np.sum(t**2 / 4000.0 - np.cos(t) + 1.0, axis=1)
-
-
-def expanded_scaffer(Z: Array) -> Array:
-    """Return the sum of Scaffer's F6, of neighbours in a ring."""
-    squares = Z**2 + np.roll(Z, -1, axis=1) ** 2
-    waves = np.sin(np.sqrt(squares)) ** 2 - 0.5
-    return np.sum(0.5 + waves / (1.0 + 0.001 * squares) ** 2, axis=1)
 
 
 _SHIFTED: Mapping[str, tuple[Base, str, str | None, float]] = {

@@ -68,8 +68,9 @@ def _read_support2(path: Path) -> Table:
     rows = pd.read_csv(path)
     y = rows[TARGET].to_numpy(dtype=np.uint8)
     columns = []
-    for name in rows.columns.difference((TARGET, *DROPPED), sort=False):
-        column = rows[name]
+    for name, column in rows.items():
+        if name in (TARGET, *DROPPED):
+            continue
         if not pd.api.types.is_numeric_dtype(column):
             codes = pd.Categorical(column).codes.astype(np.float64)  # -1 for a gap
             columns.append(np.where(codes < 0, np.nan, codes))

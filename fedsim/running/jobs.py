@@ -236,12 +236,13 @@ def _baseline(scenario: Scenario) -> dict[str, Any] | None:
         UserCodeError: if the scenario raises.
         RunError: if a value is not a finite number.
     """
-    if not offers(scenario, KnowsBaseline):
-        return None
+    agents = range(scenario.agents)
     found: list[object] = []
     with user_code("the scenario failed to return its baseline"):
+        if not offers(scenario, KnowsBaseline):  # reads a property, which may raise
+            return None
         name = str(scenario.baseline_name)
-        found += [scenario.baseline(agent) for agent in range(scenario.agents)]
+        found += [scenario.baseline(agent) for agent in agents]
     values = [_finite(one, "baseline", agent) for agent, one in enumerate(found)]
     return {"name": name, "mean": fmean(values)}
 

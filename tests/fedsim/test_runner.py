@@ -272,6 +272,50 @@ def test_optima_that_are_not_all_known_are_none(
     assert one.folder.manifest()["optima"] is None
 
 
+BASELINE = (
+    OPTIMA.replace("optimum(self", "baseline(self")
+    + """
+        @property
+        def baseline_name(self):
+            return {name}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "message"),
+    [
+        ("float('inf')", "'none'", "the baseline of agent 0: expected a finite number, got inf"),
+        ("1 / 0", "'none'", "the scenario failed to return its baseline: ZeroDivisionError"),
+        ("1", "1 / 0", "the scenario failed to return its baseline: ZeroDivisionError"),
+    ],
+)
+def test_a_bad_baseline_ends_the_run(
+    here: Path, user_module: Callable[[str], str], value: str, name: str, message: str
+) -> None:
+    module = user_module(BASELINE.format(value=value, name=name))
+    with pytest.raises(RunError, match=message):
+        fedsim.run(small(scenario={"name": f"{module}:Knows"}))
+
+
+def test_a_baseline_is_recorded_and_kept_by_a_resume(
+    here: Path, user_module: Callable[[str], str]
+) -> None:
+    module = user_module(BASELINE.format(value="1 + agent", name="'doing nothing'"))
+    with pytest.raises(Interrupted):
+        fedsim.run(small(scenario={"name": f"{module}:Knows"}), listener=Heard(stop_at=1))
+    (one,) = fedsim.load("runs/small-1").runs
+    assert one.folder.manifest()["baseline"] == {"name": "doing nothing", "mean": 1.5}
+    (summary,) = fedsim.resume("runs/small-1").summaries()
+    assert summary["baseline"] == {"name": "doing nothing", "mean": 1.5}
+
+
+def test_a_run_without_a_baseline(here: Path) -> None:
+    (one,) = fedsim.run(small()).runs
+    assert one.folder.manifest()["baseline"] is None
+    assert "baseline" not in one.summary()
+
+
 @pytest.mark.parametrize("change", [{"noise_source": "system"}, {"noise_source": "seed"}])
 def test_the_source_of_the_noise_is_a_runs_for_ever(here: Path, change: dict[str, str]) -> None:
     other = {"system": "seed", "seed": "system"}[change["noise_source"]]

@@ -46,6 +46,21 @@ class TestClosingTable:
         assert row.split()[-2:] == ["7.5", "6"]
         assert "failed" not in text
 
+    def test_a_baseline_has_a_column_and_a_line(self) -> None:
+        """The mean over seeds; another variant's scenario may have none."""
+        name = "always [no]"
+        seeds = [
+            SUMMARY | {"seed": seed, "baseline": {"name": name, "mean": mean}}
+            for seed, mean in ((0, 0.25), (1, 0.35))
+        ]
+        text = table(*seeds, SUMMARY | {"variant": "other"}, width=120)
+        lines = text.splitlines()
+        column = lines[1].index("baseline")
+        cells = {line.split()[0]: line[column : column + len("baseline")].strip() for line in lines}
+        assert (cells["dp-fts-de"], cells["other"]) == ("0.3", "")
+        assert "baseline: always [no]; the mean over agents" in text
+        assert "baseline" not in table(SUMMARY)
+
     def test_failures_have_a_column_and_a_line(self) -> None:
         first = "the objective raised ValueError (agent 3, round 1): [bad] luck"
         failing = {"seed": 1, "evaluations_failed": 2, "first_failure": first}
