@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from fedsim.cli import best, compare, logs, plotting, preparing, running, runs, showing
+from fedsim.cli.crypto import crypto_app
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
 from fedsim.cli.privacy import privacy_app
@@ -72,3 +73,4 @@ app.command("init")(preparing.init)
 app.command("evaluate")(preparing.evaluate)
 app.add_typer(data_app, name="data")
 app.add_typer(privacy_app, name="privacy")
+app.add_typer(crypto_app, name="crypto")

@@ -18,6 +18,7 @@ from fedsim.crypto.ring import (
     ELEMENT_BYTES,
     ByteSum,
     Transform,
+    TransformCache,
     forward,
     from_bytes,
     to_bytes,
@@ -37,6 +38,8 @@ from fedsim.crypto.vectors import checked_integers
 from fedsim.crypto.wire import Header, Kind
 from fedsim.errors import LostKeysError, RunError
 from fedsim.protocol import AgentId, Payload, Request
+
+_SUMS = TransformCache(4)
 
 
 @dataclass
@@ -89,6 +92,7 @@ class ThresholdClient:
     ) -> None:
         self._agent = agent
         self._parameters = parameters
+        self._identifier = parameters.identifier
         self._minimum = minimum_members
         self._strict = strict
         self._session: _Session | None = None
@@ -126,13 +130,7 @@ class ThresholdClient:
     def _commit_nonce(self, request: Request) -> Payload:
         """Begin a new session; its last one is over."""
         members = requests.members_of(request)
-        if self._agent not in members or tuple(sorted(set(members))) != members:
-            raise RunError(f"agent {self._agent} refuses a session of {members}")
-        if len(members) < self._minimum:
-            raise RunError(
-                f"agent {self._agent} refuses a session of {len(members)}, expected at least "
-                f"{self._minimum} members: with fewer, a sum gives away a vector"
-            )
+        requests.check_session(self._agent, members, self._minimum)
         self._session = _Session(members, os.urandom(NONCE_BYTES))
         self._ledger.new_session()
         commitment = nonce_commitment(self._agent, self._session.nonce)
@@ -152,8 +150,8 @@ class ThresholdClient:
         ):
             if nonce_commitment(agent, nonce) != commitment:
                 raise self._mismatch(agent, "nonce")
-        session.identifier = session_id(self._parameters.identifier, nonces)
-        keys = make_keys(common_transform(self._parameters.identifier, session.identifier))
+        session.identifier = session_id(self._identifier, nonces)
+        keys = make_keys(common_transform(self._identifier, session.identifier))
         session.secret, public = keys.secret, to_bytes(keys.public)
         session.key = wire.seal(self._key_header(session, self._agent), public)
         session.opening = os.urandom(NONCE_BYTES)
@@ -198,10 +196,11 @@ class ThresholdClient:
         padded = np.zeros(layout.parts * layout.coefficients, np.int64)
         padded[: layout.length] = integers
         number, digest, messages = self._ledger.upload(), hashlib.sha256(), []
-        a = common_transform(self._parameters.identifier, session.identifier)
+        a = common_transform(self._identifier, session.identifier)
         for part, own in enumerate(padded.reshape(layout.parts, -1)):
             c0, c1 = map(to_bytes, encrypt(a, session.common, own))
-            digest.update(c1)
+            if self._strict:
+                digest.update(c1)
             header = self._header(session, Kind.CIPHERTEXT, number, part)
             messages.append(wire.seal(header, c0 + c1))
         session.mask = digest.digest()
@@ -209,8 +208,6 @@ class ThresholdClient:
 
     def _share(self, session: _Session, request: Request) -> Payload:
         """Help to decrypt the sum of the last upload, once."""
-        if (before := self._ledger.repeated(request)) is not None:
-            return before
         layout, secret = session.layout, session.secret
         if layout is None or secret is None:
             raise RunError(f"agent {self._agent} refuses to decrypt: it has uploaded nothing")
@@ -221,36 +218,38 @@ class ThresholdClient:
                 f"agent {self._agent} refuses to decrypt for {members}: the session's members are "
                 f"{session.members}"
             )
+        aggregates = self._aggregates(session, layout, request)
+        asked = requests.digest_of(t, members, [digest for _, digest in aggregates])
+        if (before := self._ledger.repeated(asked)) is not None:
+            return before
         self._ledger.check_members(t, members)
         if self._ledger.decryptions + layout.parts > self._parameters.decryptions:
             raise RunError(
                 f"agent {self._agent} refuses to decrypt: its key allows "
                 f"{self._parameters.decryptions} decryptions; new keys are needed"
             )
-        aggregates = self._aggregates(session, layout, request)
         if self._strict:
-            self._account_for(session, layout, request, aggregates)
+            self._account_for(session, layout, request, [g1 for g1, _ in aggregates])
         number, messages = self._ledger.uploads - 1, []
-        for part, g1 in enumerate(aggregates):
-            own = share(secret, forward(from_bytes(g1)), layout.coefficients)
+        for part, (g1, digest) in enumerate(aggregates):
+            own = share(secret, _SUMS.transform(g1, digest), layout.coefficients)
             header = self._header(session, Kind.SHARE, number, part)
             messages.append(wire.seal(header, to_bytes(own)))
         answer = {requests.CIPHERTEXT: wire.as_array(messages)}
-        return self._ledger.answered(request, t, members, answer, layout.parts)
+        return self._ledger.answered(asked, t, members, answer, layout.parts)
 
-    def _aggregates(self, session: _Session, layout: Layout, request: Request) -> list[memoryview]:
-        """Return G1 of all parts."""
-        whose = "the server's sum of ciphertexts"
-        sent = request.payload.get(requests.AGGREGATE)
-        return [
-            wire.unseal(
-                message,
-                self._header(session, Kind.AGGREGATE, self._ledger.uploads - 1, part, wire.SERVER),
-                ELEMENT_BYTES,
-                f"agent {self._agent} refuses {whose}",
-            )
-            for part, message in enumerate(wire.as_messages(sent, layout.parts, whose))
-        ]
+    def _aggregates(
+        self, session: _Session, layout: Layout, request: Request
+    ) -> list[tuple[memoryview, bytes]]:
+        """Return G1 of all parts, with the digests of their messages."""
+        whose, number = "the server's sum of ciphertexts", self._ledger.uploads - 1
+        sent = wire.as_messages(request.payload.get(requests.AGGREGATE), layout.parts, whose)
+        found = []
+        for part, message in enumerate(sent):
+            header = self._header(session, Kind.AGGREGATE, number, part, wire.SERVER)
+            g1 = wire.unseal(message, header, ELEMENT_BYTES, f"agent {self._agent} refuses {whose}")
+            found.append((g1, wire.digest_of(message)))
+        return found
 
     def _account_for(
         self,
@@ -286,11 +285,10 @@ class ThresholdClient:
         assert session.layout is not None  # of the upload that the message is about
         n = DEGREE if kind is Kind.AGGREGATE else session.layout.coefficients
         sender = self._agent if client is None else client
-        identifier = self._parameters.identifier
-        return Header(kind, part, identifier, session.identifier, number, sender, n)
+        return Header(kind, part, self._identifier, session.identifier, number, sender, n)
 
     def _key_header(self, session: _Session, agent: AgentId) -> Header:
-        return key_header(self._parameters, session.identifier, agent)
+        return Header(Kind.PUBLIC_KEY, 0, self._identifier, session.identifier, 0, agent, DEGREE)
 
     def _rows(self, session: _Session, request: Request, name: str) -> tuple[bytes, ...]:
         whose = f"agent {self._agent}: {name} of its session"
@@ -305,11 +303,6 @@ class ThresholdClient:
             f"agent {self._agent} stops the set-up of keys: the {what} of agent {agent} is not "
             "what was committed to"
         )
-
-
-def key_header(parameters: Parameters, session: bytes, agent: AgentId) -> Header:
-    """Return the header of a public key."""
-    return Header(Kind.PUBLIC_KEY, 0, parameters.identifier, session, 0, agent, DEGREE)
 
 
 def ciphertext_bytes(layout: Layout) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from fedsim.errors import RunError
-from fedsim.protocol import AgentId, Payload, Request
+from fedsim.protocol import AgentId, Payload
 
 
 class AnswerLedger:
@@ -37,15 +35,18 @@ class AnswerLedger:
         self._asked, self._answer = b"", None
         return self.uploads - 1
 
-    def repeated(self, request: Request) -> Payload | None:
+    def repeated(self, asked: bytes) -> Payload | None:
         """Return the answer to a request that was answered already, or None for the first one.
+
+        Args:
+            asked: identifies the request: a digest of all that it asks for.
 
         Raises:
             RunError: if it is another request about the same upload.
         """
         if self._answer is None:
             return None
-        if _digest(request) != self._asked:
+        if asked != self._asked:
             raise RunError(
                 f"agent {self._agent} refuses: it has helped to decrypt the sum of upload "
                 f"{self.uploads - 1} already, and was asked for another one"
@@ -69,25 +70,17 @@ class AnswerLedger:
 
     def answered(
         self,
-        request: Request,
+        asked: bytes,
         t: int,
         members: tuple[AgentId, ...],
         answer: Payload,
         decryptions: int,
     ) -> Payload:
         """Keep an answer and return it."""
-        self._asked, self._answer = _digest(request), answer
+        self._asked, self._answer = asked, answer
         self._decrypted = (t, members)
         self.decryptions += decryptions
         return answer
-
-
-def _digest(request: Request) -> bytes:
-    digest = hashlib.sha256(request.kind.encode())
-    for name, array in sorted(request.payload.items()):
-        digest.update(f"\0{name}\0{array.dtype}{array.shape}\0".encode())
-        digest.update(array.tobytes())
-    return digest.digest()
 
 
 def _told(members: tuple[AgentId, ...]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
+from fedsim.errors import RunError
 from fedsim.protocol import AgentId, Payload, Request
 from fedsim.space import Array
 
@@ -32,6 +34,33 @@ def of_session(kind: str, t: int, members: Sequence[AgentId], **arrays: Array) -
 def members_of(request: Request) -> tuple[AgentId, ...]:
     """Return the members that a request names."""
     return tuple(int(agent) for agent in request.payload[MEMBERS])
+
+
+def check_session(agent: AgentId, members: tuple[AgentId, ...], minimum: int) -> None:
+    """Check that a client may join a session.
+
+    Raises:
+        RunError: if it is not a member, the members are not in order, or they are too few.
+    """
+    if agent not in members or tuple(sorted(set(members))) != members:
+        raise RunError(f"agent {agent} refuses a session of {members}")
+    if len(members) < minimum:
+        raise RunError(
+            f"agent {agent} refuses a session of {len(members)}, expected at least {minimum} "
+            "members: with fewer, a sum gives away a vector"
+        )
+
+
+def digest_of(t: int, members: tuple[AgentId, ...], messages: Sequence[bytes]) -> bytes:
+    """Return what identifies a request for decryption.
+
+    Args:
+        t: the round.
+        members: whose sum it is.
+        messages: digests of the sums.
+    """
+    told = f"{t} {members}".encode()
+    return hashlib.sha256(told + b"".join(messages)).digest()
 
 
 def one_row(data: bytes) -> Array:

@@ -46,7 +46,7 @@ class _Workspace(threading.local):
 
     def __init__(self) -> None:
         self.folded = np.empty((DIGITS, DEGREE // 2), np.complex128)
-        self.whole = np.empty((DIGITS, DEGREE))
+        self.whole = np.empty((DIGITS, DEGREE // 2))
 
 
 _WORKSPACE = _Workspace()
@@ -81,19 +81,26 @@ def multiply(uniform: Transform, ternary: Transform, n: int = DEGREE) -> Digits:
     Raises:
         RunError: if the product is not exact: a transform is damaged, or the FFT is.
     """
-    folded, whole = _WORKSPACE.folded, _WORKSPACE.whole
+    half, folded = DEGREE // 2, _WORKSPACE.folded
     np.multiply(uniform, ternary, out=folded)
     np.fft.ifft(folded, axis=-1, out=folded)
-    folded *= _UNTWIST
-    product = folded.view(np.float64)  # coefficients j and j + N/2 side by side
+    digits = np.empty((DIGITS, n), np.int64)
+    used = folded[:, : min(n, half)]
+    used *= _UNTWIST[: min(n, half)]
+    _round(used.real, digits[:, :half])
+    if n > half:
+        _round(used.imag[:, : n - half], digits[:, half:])
+    return digits
+
+
+def _round(product: NDArray[np.float64], out: Digits) -> None:
+    """Write what a product is rounded to; ``product`` becomes the differences."""
+    whole = _WORKSPACE.whole[:, : product.shape[1]]
     np.rint(product, out=whole)
     product -= whole
     if not (product.max() < _GUARD and product.min() > -_GUARD):  # false for NaN, too
         raise RunError("a ring product is not exact: this machine's FFT, or its memory, is broken")
-    half, digits = DEGREE // 2, np.empty((DIGITS, n), np.int64)
-    digits[:, :half] = whole[:, : 2 * n : 2]
-    digits[:, half:] = whole[:, 1 : 2 * (n - half) : 2] if n > half else 0
-    return digits
+    out[...] = whole
 
 
 def normalise(digits: Digits) -> Digits:
@@ -132,6 +139,34 @@ def to_bytes(digits: Digits) -> bytes:
         words[:, 3 * half + 1] = (d1 >> 8 | d2 << 16) & _WORD
         words[:, 3 * half + 2] = d2 >> 16 | d3 << 8
     return words.tobytes()
+
+
+class TransformCache:
+    """Transforms of public elements that the clients of one process get as the same bytes.
+
+    Args:
+        size: how many are kept.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._kept: dict[bytes, Transform] = {}
+        self._lock = threading.Lock()
+
+    def transform(self, data: bytes | memoryview, digest: bytes) -> Transform:
+        """Return the transform of an element.
+
+        Args:
+            data: the element.
+            digest: SHA-256 of a message with it, which was checked.
+        """
+        with self._lock:
+            if digest not in self._kept:
+                while len(self._kept) >= self._size:
+                    self._kept.pop(next(iter(self._kept)))
+                self._kept[digest] = forward(from_bytes(data))
+                self._kept[digest].setflags(write=False)
+            return self._kept[digest]
 
 
 class ByteSum:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from fedsim.crypto.ckks_sum import CkksClient, CkksCombiner
 from fedsim.crypto.client import ThresholdClient
 from fedsim.crypto.fixed_point import MOST_FRACTION_BITS
 from fedsim.crypto.parameters import Parameters
@@ -42,6 +43,8 @@ class Scheme:
         if self.encryption == "threshold":
             parameters = Parameters(self.fraction_bits)
             return ThresholdClient(agent, parameters, self.minimum_members, strict=self.strict)
+        if self.encryption == "ckks":
+            return CkksClient(agent, self.fraction_bits, self.minimum_members)
         return PlainClient(agent, self.fraction_bits)
 
     def aggregator(self, members: Sequence[AgentId]) -> SecureSum:
@@ -61,6 +64,8 @@ class Scheme:
     def _combiner(self) -> Combiner:
         if self.encryption == "threshold":
             return ThresholdCombiner(Parameters(self.fraction_bits), strict=self.strict)
+        if self.encryption == "ckks":
+            return CkksCombiner(self.fraction_bits)
         return PlainCombiner(self.fraction_bits)
 
 

@@ -49,6 +49,7 @@ class ThresholdCombiner:
 
     def __init__(self, parameters: Parameters, *, strict: bool = False) -> None:
         self._parameters = parameters
+        self._identifier = parameters.identifier
         self._strict = strict
         self._session: _Session | None = None
 
@@ -83,7 +84,7 @@ class ThresholdCombiner:
         committed = relay(requests.COMMIT_KEY, nonces=nonces)[requests.COMMITMENT]
         keys = relay(requests.REVEAL_KEY, commitments=committed)
         relay(requests.CHECK_KEYS, keys=keys[requests.KEY], openings=keys[requests.OPENING])
-        identifier = session_id(self._parameters.identifier, [row.tobytes() for row in nonces])
+        identifier = session_id(self._identifier, [row.tobytes() for row in nonces])
         self._session = _Session(agents, identifier)
 
     def combine(self, members: Members, length: int, uploads: Mapping[AgentId, Payload]) -> Array:
@@ -166,8 +167,7 @@ class ThresholdCombiner:
     def _header(
         self, kind: Kind, session: _Session, number: int, part: int, client: int, n: int
     ) -> Header:
-        identifier = self._parameters.identifier
-        return Header(kind, part, identifier, session.identifier, number, client, n)
+        return Header(kind, part, self._identifier, session.identifier, number, client, n)
 
 
 def _row(agent: AgentId, array: Array | None, name: str) -> bytes:

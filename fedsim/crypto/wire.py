@@ -111,6 +111,11 @@ def unseal(message: bytes, expected: Header, length: int | None, whose: str) -> 
     return body[_HEADER.size :]
 
 
+def digest_of(message: bytes) -> bytes:
+    """Return the digest at the end of a message."""
+    return message[-DIGEST_BYTES:]
+
+
 def as_array(messages: Sequence[bytes]) -> Array:
     """Return byte strings of one length as an array of uint8, one row each."""
     rows = np.frombuffer(b"".join(messages), np.uint8).reshape(len(messages), -1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedsim.crypto import requests, wire
+from fedsim.crypto.ckks_sum import EXCHANGE, MAKE_KEY, OPEN_KEY
 from fedsim.crypto.parameters import Parameters
 from fedsim.crypto.ring import from_bytes, normalise, to_bytes
 from fedsim.crypto.secure_sum import UPLOAD, Members
@@ -19,7 +20,7 @@ from fedsim.protocol import AgentId, Request
 from fedsim.rng import SERVER, Keys
 from tests.fedsim.crypto.federation import Federation
 
-SCHEMES = ("plain", "threshold")
+SCHEMES = ("plain", "threshold", "ckks")
 SET_UP = [
     requests.COMMIT_NONCE,
     requests.REVEAL_NONCE,
@@ -103,10 +104,12 @@ class TestAbsences:
 
 class TestLostKeys:
     @pytest.mark.parametrize("encryption", SCHEMES)
-    @pytest.mark.parametrize("kind", [UPLOAD, *SET_UP, requests.SHARE])
-    @pytest.mark.parametrize("first", [True, False])
+    @pytest.mark.parametrize(
+        "kind", [UPLOAD, *SET_UP, EXCHANGE, MAKE_KEY, OPEN_KEY, requests.SHARE]
+    )
+    @pytest.mark.parametrize(("first", "who"), [(True, 0), (False, 1)])
     def test_they_are_made_again_and_the_sum_is_the_same(
-        self, encryption: str, kind: str, first: bool
+        self, encryption: str, kind: str, first: bool, who: AgentId
     ) -> None:
         """Whatever is lost whenever: in the first sum, or later."""
         federation = Federation(encryption)
@@ -115,7 +118,7 @@ class TestLostKeys:
         lost: list[AgentId] = []
 
         def lose(asked: str, agent: AgentId, payload: dict[str, Any]) -> dict[str, Any]:
-            if asked == kind and agent == 1 and not lost:
+            if asked == kind and agent == who and not lost:
                 lost.append(agent)
                 federation.restart(agent)
             return payload
@@ -356,9 +359,12 @@ class TestShares:
     def test_another_request_about_the_same_upload_is_refused(self) -> None:
         federation = Federation()
         ((request, _),) = self.shares(federation)
-        other = {**request.payload, "aggregate": flip(request.payload["aggregate"])}
-        with pytest.raises(RunError, match="agent 0 refuses: it has helped to decrypt"):
-            federation.clients[0].reply(Request(requests.SHARE, other), lambda p: np.zeros(1))
+        message = request.payload["aggregate"][0].tobytes()
+        chosen = wire.seal(header_of(message), (1 << 180).to_bytes(len(message) - 100, "little"))
+        for change in ({"aggregate": wire.as_array([chosen])}, {"round": np.array(1)}):
+            other = Request(requests.SHARE, {**request.payload, **change})
+            with pytest.raises(RunError, match="agent 0 refuses: it has helped to decrypt"):
+                federation.clients[0].reply(other, lambda payload: np.zeros(1))
 
     def test_an_old_request_is_refused(self) -> None:
         federation = Federation()

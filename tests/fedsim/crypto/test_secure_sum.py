@@ -14,7 +14,7 @@ from fedsim.errors import ConfigError, RunError
 from fedsim.testing import check_method
 from tests.actors.summing import Summing
 
-SCHEMES = ("plain", "threshold")
+SCHEMES = ("plain", "threshold", "ckks")
 
 
 @pytest.mark.parametrize("encryption", SCHEMES)
