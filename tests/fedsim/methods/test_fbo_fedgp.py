@@ -161,10 +161,10 @@ def test_the_global_model_is_the_pitc_of_everyones_data() -> None:
 
 def test_encrypted_runs_have_the_journals_of_plain_ones(tmp_path: Path) -> None:
     lines = []
-    for name in ("plain", "threshold"):
+    for name in ("plain", "threshold", "ckks"):
         run = simulate(tmp_path / name, method={"encryption": name})
         lines.append(run.runs[0].folder.journal.read_text().splitlines()[1:])
-    assert lines[0] == lines[1]
+    assert lines[0] == lines[1] == lines[2]
     assert len(lines[0]) == 11  # six steps and five releases
 
 
