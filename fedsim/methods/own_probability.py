@@ -51,10 +51,12 @@ class UsersProbability:
     Attributes:
         name: the class.
         schedule: an instance.
+        where: the setting's name in errors.
     """
 
     name: str
     schedule: Schedule
+    where: str
 
     def __call__(self, t: int) -> float:
         """Return p_t.
@@ -63,11 +65,11 @@ class UsersProbability:
             UserCodeError: if the class raises.
             RunError: if it returns anything but a number in [0, 1].
         """
-        with user_code(f"method.own_probability: {self.name} failed for t = {t}"):
+        with user_code(f"{self.where}: {self.name} failed for t = {t}"):
             p: object = self.schedule(t)
         if not isinstance(p, Real) or not 0 <= float(p) <= 1:
             raise RunError(
-                f"method.own_probability: {self.name}: expected a probability in [0, 1] for "
+                f"{self.where}: {self.name}: expected a probability in [0, 1] for "
                 f"t = {t}, got {p!r}"
             )
         return float(p)
@@ -76,11 +78,14 @@ class UsersProbability:
 _POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
 
 
-def own_probability_schedule(given: str | float | Mapping[str, Any]) -> Schedule:
+def own_probability_schedule(
+    given: str | float | Mapping[str, Any], where: str = "method.own_probability"
+) -> Schedule:
     """Return p_t as configured: a constant, ``1 - 1/t^e``, or a user's class.
 
     Args:
         given: the setting; for a class with settings, a mapping with its ``name`` and them.
+        where: the setting's name in errors.
 
     Raises:
         ConfigError: if it is none of these.
@@ -91,12 +96,12 @@ def own_probability_schedule(given: str | float | Mapping[str, Any]) -> Schedule
         name = settings.pop("name", None)
         if not isinstance(name, str) or ":" not in name:
             expected = "expected a class of yours, module:Class"
-            raise ConfigError(f"method.own_probability.name: {expected}, got {name!r}")
-        return _users(name, settings)
+            raise ConfigError(f"{where}.name: {expected}, got {name!r}")
+        return _users(name, settings, where)
     if isinstance(given, str):
         compact = given.replace(" ", "")
         if ":" in compact:
-            return _users(compact, {})
+            return _users(compact, {}, where)
         if compact == "1-1/sqrt(t)":
             return OwnProbability(0.5)
         match = _POWER.fullmatch(compact)
@@ -105,26 +110,24 @@ def own_probability_schedule(given: str | float | Mapping[str, Any]) -> Schedule
         try:
             given = float(compact)
         except ValueError:
-            raise ConfigError(f"method.own_probability: {_EXPECTED}, got {given!r}") from None
+            raise ConfigError(f"{where}: {_EXPECTED}, got {given!r}") from None
     if not 0 <= given <= 1:
-        raise ConfigError(f"method.own_probability: {_EXPECTED}, got {given!r}")
+        raise ConfigError(f"{where}: {_EXPECTED}, got {given!r}")
     return OwnProbability(None, float(given))
 
 
-def _users(name: str, settings: dict[str, Any]) -> UsersProbability:
+def _users(name: str, settings: dict[str, Any], where: str) -> UsersProbability:
     try:
         target = load_class(name)
         inspect.signature(target).bind(**settings)
     except ConfigError as error:
-        raise ConfigError(f"method.own_probability: {error}") from None
+        raise ConfigError(f"{where}: {error}") from None
     except TypeError as error:
-        raise ConfigError(f"method.own_probability: {name}: its settings: {error}") from None
-    with user_code(f"method.own_probability: {name} cannot be built"):
+        raise ConfigError(f"{where}: {name}: its settings: {error}") from None
+    with user_code(f"{where}: {name} cannot be built"):
         schedule = target(**settings)
     if not callable(schedule):
-        raise ConfigError(
-            f"method.own_probability: {name}: expected a class with __call__(t), got one without"
-        )
-    found = UsersProbability(name, schedule)
+        raise ConfigError(f"{where}: {name}: expected a class with __call__(t), got one without")
+    found = UsersProbability(name, schedule, where)
     found(1)  # a mistake shows before the run starts
     return found

@@ -6,6 +6,7 @@ Entries are handed on as they are read, so that a long journal is never in memor
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ class RoundRow:
         mean_regret: mean regret of the round's evaluations; NaN if there are none or it is unknown.
         mean_cumulative_regret: sum over rounds of the mean regret of their queries. The initial
             design, which an agent that was absent at first makes later, is no query.
+        coinciding: the share of the round's queries at exactly the point of another agent's query
+            in this round; NaN if there are none.
     """
 
     round: int
@@ -37,6 +40,7 @@ class RoundRow:
     evaluations: int
     mean_regret: float
     mean_cumulative_regret: float
+    coinciding: float
 
 
 @dataclass
@@ -68,6 +72,7 @@ class Reading:
     def _clear(self) -> None:
         self._regrets, self._evaluated = 0.0, 0
         self._query_regrets, self._queries = 0.0, 0
+        self._points: Counter[tuple[float, ...]] = Counter()
 
     def add(self, entry: Entry) -> None:
         """Take the next entry.
@@ -80,6 +85,7 @@ class Reading:
             check_agents(entry.participants, self._members, entry.t)
             self.tally.add(entry)
             if entry.t >= 0:
+                self._points.update(one.u for one in entry.observations if one.step > 0)
                 self._add_regrets(entry)
         elif isinstance(entry, ReleaseEntry):
             self.releases.append(entry)
@@ -103,7 +109,11 @@ class Reading:
             self._cumulative += self._query_regrets / self._queries if self._queries else 0.0
             mean = self._regrets / self._evaluated if self._evaluated else math.nan
             scores, made = self.tally.scores(), self.tally.evaluations
-            self.rows.append(RoundRow(len(self.rows), scores, made, mean, self._cumulative))
+            queries = self._points.total()
+            alone = sum(1 for count in self._points.values() if count == 1)
+            coinciding = (queries - alone) / queries if queries else math.nan
+            row = RoundRow(len(self.rows), scores, made, mean, self._cumulative, coinciding)
+            self.rows.append(row)
             self._clear()
 
 

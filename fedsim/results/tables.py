@@ -104,6 +104,7 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     table = table.drop(columns=[n for n in names if not known[n.rpartition("_")[2]]])
     table.insert(0, "round", np.array([row.round for row in rows], dtype=int))
     table["evaluations"] = np.array([row.evaluations for row in rows], dtype=int)
+    table["coinciding"] = np.array([row.coinciding for row in rows], dtype=float)
     if tally.knows_regret:
         table["mean_regret"] = [row.mean_regret for row in rows]
         table["mean_cumulative_regret"] = [row.mean_cumulative_regret for row in rows]

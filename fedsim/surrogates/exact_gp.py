@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, solve, solve_lower
 from fedsim.surrogates.kernels import Kernel
+
+SMALLEST_VARIANCE = 1e-12
+"""Of a posterior, in multiples of the kernel's variance, so that its root has a slope."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +52,28 @@ class ExactGP:
         """Return the posterior covariance of the noiseless values at ``U`` (k, D), (k, k)."""
         half = solve_lower(self.factor, self.kernel.matrix(self.inputs, U))
         return self.kernel.matrix(U, U) - half.T @ half
+
+    def moments(self, U: Array) -> tuple[Array, Array]:
+        """Return mean and variance of the noiseless values at ``U`` (k, D), each (k,)."""
+        k = self.kernel.matrix(U, self.inputs)
+        half = solve_lower(self.factor, k.T)
+        return self.mean_constant + k @ self.weights, self._variances(half, half)
+
+    def moments_and_gradients(self, U: Array) -> tuple[Array, Array, Array, Array]:
+        """Return :meth:`moments` and their gradients, each (k, D)."""
+        k, g = self.kernel.matrix_and_slopes(U, self.inputs)
+        solved = self.solve(k.T)
+        variance = self._variances(k.T, solved)
+        slopes = self.kernel.gradients(U, self.inputs, g * self.weights)
+        variance_slopes = self.kernel.gradients(U, self.inputs, -2.0 * g * solved.T)
+        return self.mean_constant + k @ self.weights, variance, slopes, variance_slopes
+
+    def _variances(self, left: Array, right: Array) -> Array:
+        """Return the prior's variance minus the products of columns, at least a trace of it."""
+        variance = self.kernel.variance
+        remaining = variance - np.einsum("ji,ji->i", left, right)
+        positive: Array = np.maximum(remaining, SMALLEST_VARIANCE * variance)
+        return positive
 
     def solve(self, right: Array) -> Array:
         """Return (K + sigma^2 I)^-1 right, shape (n,) or (n, k)."""

@@ -92,6 +92,28 @@ class Kernel:
         pull = g @ (weights[:, None] * X_scaled) - (g @ weights)[:, None] * U_scaled  # (n, D)
         return k @ weights, pull / scales
 
+    def matrix_and_slopes(self, U: Array, X: Array) -> tuple[Array, Array]:
+        """Return k and g between the rows of ``U`` (n, D) and of ``X`` (m, D), each (n, m).
+
+        :meth:`gradients` turns g into gradients.
+        """
+        k, g = self._profile(self._squared_distances(U, X))
+        return k, g
+
+    def gradients(self, U: Array, X: Array, pulls: Array) -> Array:
+        """Return the gradients of sum_j weights_ij k(u_i, x_j) with respect to u_i.
+
+        Args:
+            U: the points, shape (n, D).
+            X: the centres, shape (m, D).
+            pulls: weights_ij g_ij, with g from :meth:`matrix_and_slopes`, shape (n, m).
+
+        Returns:
+            Shape (n, D).
+        """
+        toward: Array = pulls @ X - pulls.sum(axis=1)[:, None] * U
+        return toward / np.square(self.scales(U.shape[1]))
+
     def matrix_and_log_gradients(self, differences: Array) -> tuple[Array, Array]:
         """Return the kernel matrix and its derivatives by the logarithms of the length scales.
 

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.space import Array
+from fedsim.surrogates.dpitc import JITTER, SparsePosterior
 from fedsim.surrogates.exact_gp import ExactGP
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
@@ -55,13 +56,17 @@ class PosteriorPath:
     """One sample of a posterior: mean_constant + phi(u)^T prior_weights + k(u, X) weights.
 
     Attributes:
-        posterior: provides the kernel, the mean constant and X.
+        kernel: k.
+        mean_constant: the prior's mean.
+        centres: X, shape (n, D): the observed points, or the support set.
         features: phi, not normalised.
         prior_weights: shape (number of features,).
         weights: shape (n,).
     """
 
-    posterior: ExactGP
+    kernel: Kernel
+    mean_constant: float
+    centres: Array
     features: RandomFeatures
     prior_weights: Array
     weights: Array
@@ -69,8 +74,8 @@ class PosteriorPath:
     def values(self, U: Array) -> Array:
         """Return the sample at the rows of ``U`` (k, D), shape (k,)."""
         prior = self.features.matrix(U) @ self.prior_weights
-        correction = self.posterior.kernel.matrix(U, self.posterior.inputs) @ self.weights
-        return self.posterior.mean_constant + prior + correction
+        correction = self.kernel.matrix(U, self.centres) @ self.weights
+        return self.mean_constant + prior + correction
 
     def ranking(self, U: Array) -> Array:
         """Return the sample minus the mean constant by single-precision sums, shape (k,).
@@ -81,18 +86,16 @@ class PosteriorPath:
         """
         prior = self.features.single_sums(U, self.prior_weights)
         size = float(np.abs(self.weights).max(initial=0.0)) or 1.0
-        kernel = replace(self.posterior.kernel, variance=1.0)
+        kernel = replace(self.kernel, variance=1.0)
         weights = (self.weights / size).astype(np.float32)
-        correction = kernel.single_matrix(U, self.posterior.inputs) @ weights
-        return prior + self.posterior.kernel.variance * size * correction.astype(np.float64)
+        correction = kernel.single_matrix(U, self.centres) @ weights
+        return prior + self.kernel.variance * size * correction.astype(np.float64)
 
     def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
         """Return values, shape (k,), and gradients, shape (k, D)."""
         prior, prior_gradients = self.features.sums_and_gradients(U, self.prior_weights)
-        kernel, X = self.posterior.kernel, self.posterior.inputs
-        correction, gradients = kernel.sums_and_gradients(U, X, self.weights)
-        values = self.posterior.mean_constant + prior + correction
-        return values, prior_gradients + gradients
+        correction, gradients = self.kernel.sums_and_gradients(U, self.centres, self.weights)
+        return self.mean_constant + prior + correction, prior_gradients + gradients
 
 
 def feature_count(noise_ratio: float) -> int:
@@ -123,7 +126,34 @@ def sample_path(
     prior = beta * generator.standard_normal(count)
     noise = beta * np.sqrt(posterior.noise_variance) * generator.standard_normal(len(X))
     misfit = features.matrix(X) @ prior + noise
-    return PosteriorPath(posterior, features, prior, posterior.weights - posterior.solve(misfit))
+    weights = posterior.weights - posterior.solve(misfit)
+    return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights)
+
+
+def sample_sparse_path(
+    posterior: SparsePosterior, count: int, beta: float, generator: np.random.Generator
+) -> PosteriorPath:
+    """Draw a sample of a sparse posterior on a continuous space.
+
+    Matheron's rule in the directions Q^T L^-1 u of the support's values u: their prior has unit
+    variance, and the clients' data act like an observation of each, with noise variance 1 / w.
+    Where they say nothing (w = 0), the path stays the prior's.
+
+    Args:
+        posterior: what to sample.
+        count: the number of random Fourier features, see :func:`feature_count`.
+        beta: multiplies the posterior standard deviation.
+        generator: consumed.
+    """
+    kernel, S, w = posterior.support.kernel, posterior.support.points, posterior.information
+    features = draw_features(kernel, S.shape[1], count, generator, normalised=False)
+    prior = beta * generator.standard_normal(count)
+    jitter = beta * math.sqrt(JITTER * kernel.variance) * generator.standard_normal(len(S))
+    values = posterior.axes.T @ (features.matrix(S) @ prior + jitter)
+    noise = beta * generator.standard_normal(len(S))
+    deviation = (w * values + np.sqrt(w) * noise) / (1.0 + w)
+    weights = posterior.axes @ (posterior.coefficients - deviation)
+    return PosteriorPath(kernel, 0.0, S, features, prior, weights)
 
 
 def grid_factor(kernel: Kernel, grid: Array) -> Array | None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from fedsim.record.logfolder import LogFolder
 from fedsim.resources import Resources, declared_resources
 from fedsim.space import Parameter, Space
 from tests.util.bowl import OURS, journal, troubled, undisturbed
-from tests.util.processes import FEDSIM, HERE, Killer, actors, await_end, write_config
+from tests.util.processes import FEDSIM, HERE, Killer, actors, await_end, steps, write_config
 
 ROUNDS = 6
 
@@ -287,22 +288,28 @@ def test_errors_survive_pickling() -> None:
 class TaskKiller(threading.Thread):
     """Kills an evaluation's process now and then, until it is stopped.
 
+    At most twice between two steps of the journal: of one whose process ended three times, a run
+    rightly gives up.
+
     Attributes:
         kills: how many it killed.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, journal: Path) -> None:
         super().__init__(daemon=True)
         self._random = random.Random(seed)
+        self._journal = journal
         self._end = threading.Event()
         self.kills = 0
         self.start()
 
     def run(self) -> None:
+        killed = Counter[int]()  # by the steps that the journal held
         while not self._end.wait(self._random.uniform(1.0, 3.0)):
-            running = actors(os.getpid(), "evaluate_point")
-            if running:
+            running, step = actors(os.getpid(), "evaluate_point"), steps(self._journal)
+            if running and killed[step] < 2:
                 os.kill(self._random.choice(running), signal.SIGKILL)
+                killed[step] += 1
                 self.kills += 1
 
     def stop(self) -> None:
@@ -319,7 +326,7 @@ def test_tasks_and_hosts_are_killed(
     scenario = {**side_by_side["scenario"], "pause": 0.25}
     config = {**side_by_side, "scenario": scenario, "seeds": [seed]}
     record = tmp_path / "run" / f"seed-{seed}" / "journal.jsonl"
-    tasks_killer = TaskKiller(seed)
+    tasks_killer = TaskKiller(seed, record)
     hosts_killer = Killer("AgentHost", {record: 1 + seed % ROUNDS})
     try:
         fedsim.run(config, out=tmp_path / "run")

@@ -26,6 +26,8 @@ from fedsim.methods.local_model import (
     SharedWork,
     grid_indices,
 )
+from fedsim.methods.queries import AcquisitionSettings, Queries
+from fedsim.methods.summaries import Basis, Settings, Summaries
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.protocol import Reply, Respondents
 from fedsim.rng import SERVER, Keys, rng
@@ -36,6 +38,7 @@ from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.rff import draw_features
+from fedsim.surrogates.support import sobol_support
 
 BUDGET_MS = 4.0
 
@@ -184,6 +187,38 @@ def generators() -> tuple[float, float]:
     )
 
 
+def fedgp_parts() -> dict[str, float]:
+    """Return the parts of a round of FBO-FedGP without encryption, in milliseconds.
+
+    Ten clients with 30 observations each, in ten dimensions, 32 support points.
+    """
+    rng = np.random.default_rng(0)
+    space = Space(tuple(Parameter(f"x{d}", 0.0, 1.0) for d in range(10)))
+    data = [history(space, 30, rng) for _ in range(10)]
+    settings = Settings("matern52", 1, True, True, 1e-4, 40)
+    basis = Basis(sobol_support(space, 32, rng), np.log([0.8, 1e-2]), np.array([0.0, 1.0]))
+    summaries, queries = Summaries(settings), Queries(AcquisitionSettings(), space)
+    logs = np.log([0.8, 1e-2])
+    whole = sum(summaries.vector(basis, X, y, logs) for X, y in data)
+    assert isinstance(whole, np.ndarray)
+    model, numbers = summaries.model(basis, whole), itertools.count()
+    X, y = data[0]
+    kernel = Kernel("matern52", (0.8,), 1.0)
+
+    def query(shared: bool) -> Array:
+        number = next(numbers)
+        posterior = model.posterior if shared else condition(kernel, 1e-2, X, y - y.mean())
+        return queries.choose(posterior, X, y, Keys(0, 0, number), 1)
+
+    return {
+        "summary": cpu_ms(lambda: summaries.vector(basis, X, y, logs), 8),
+        "model of the sum / 10": cpu_ms(lambda: Summaries(settings).model(basis, whole), 8) / 10,
+        "query, global (half of them)": cpu_ms(lambda: query(True), 8) / 2,
+        "query, own (half of them)": cpu_ms(lambda: query(False), 8) / 2,
+        "fit / 5": cpu_ms(lambda: fit("matern52", False, X, y - y.mean()), 8, 5) / 5,
+    }
+
+
 def report(title: str, parts: Mapping[str, float]) -> None:
     """Print parts with their shares, and the total against the budget and a yardstick.
 
@@ -205,6 +240,7 @@ def main() -> None:
     """Print where an agent's CPU time goes."""
     with threadpool_limits(1):
         report("continuous: M = 100, D = 2, n = 70", continuous_parts())
+        report("FBO-FedGP: D = 10, |S| = 32, n = 30, M = 10, plain sums", fedgp_parts())
         report("grid of 1000: M = 50, n = 50, fixed hyper-parameters", grid_parts())
     key, plain = generators()
     print(f"a key's generator: {1e3 * key:.1f} us, {key / plain:.2f} of NumPy's own way")

@@ -53,6 +53,22 @@ def test_rows_are_what_pandas_says(rows: list[tuple[int, int, int, float]]) -> N
     assert found["evaluations"].tolist() == made
 
 
+def test_coinciding_queries_are_counted_by_round() -> None:
+    def query(agent: int, u: float, step: int = 1) -> Recorded:
+        return Recorded(agent, step, 0, (u, 0.5), 0.0, None, "own")
+
+    reading = Reading(FACTS)
+    reading.add(StepEntry(-1, (query(0, 0.1), query(1, 0.1))))  # before round 0: not counted
+    reading.add(StepEntry(0, (query(0, 0.2, 0), query(1, 0.2, 0))))  # initial designs: no queries
+    reading.add(StepEntry(1, (query(0, 0.3), query(1, 0.3), query(2, 0.4))))
+    reading.add(StepEntry(2, (query(0, 0.3, 2), query(1, 0.5, 2))))
+    reading.add(StepEntry(3, (query(0, 0.6, 3),)))  # two calls of one round
+    reading.add(StepEntry(3, (query(1, 0.6, 3),)))
+    reading.close(4)
+    found = [row.coinciding for row in reading.rows]
+    assert found == pytest.approx([np.nan, 2 / 3, 0.0, 1.0, np.nan], nan_ok=True)
+
+
 def journal_of(folder: RunFolder, *entries: Entry) -> None:
     folder.create({})
     journal = open_journal(folder.journal, "run")

@@ -1,0 +1,185 @@
+"""Federated Bayesian optimisation with an encrypted, distributed sparse Gaussian process.
+
+Paper: FBO-FedGP (under review, ICLR 2026), Algorithms 1 and 2, Eqs. (2)-(3), Secs. 4.1-4.3,
+App. A (the surrogate, Eqs. (5)-(10), in :mod:`fedsim.surrogates.dpitc`) and App. C.7 (growth of
+the support set). The sum is :mod:`fedsim.crypto`'s; what is summed is in
+:mod:`fedsim.methods.summaries`, how a query is chosen in :mod:`fedsim.methods.queries`.
+
+Clients summarise their data on a common support set, encrypt the summaries, the server adds them,
+and all clients together decrypt the sum, from which each makes the global posterior. A query comes
+from that or, with probability p_t, from the client's own Gaussian process.
+
+=============  ==========================================================  =========
+symbol         meaning                                                     shape
+=============  ==========================================================  =========
+M              clients
+Z (S)          the support set, embedded                                   (s, E)
+L_i            client i's summary (m_i, K_i), Eqs. (6)-(7)                 (s,), (s, s)
+G              the sum of all summaries, Eq. (8)                           (s,), (s, s)
+p_t            probability of a query from the client's own model
+AF             acquisition function: UCB, EI, PI or a posterior sample
+=============  ==========================================================  =========
+
+Deviations from the paper:
+
+- One aggregation in each round, for all clients that query from the global model, not one for every
+  such client (Alg. 2, lines 13 and 19-21). All clients upload in every round, whatever they query
+  from: two exact sums between which only one client's data changed would show that client's change.
+- The sum is used in the round after its upload, so that every query uses all data observed before.
+- The support set is by default public: points of a Sobol sequence. The paper's clustering
+  (``support.kind: clustered``) shows local centres to the server, which are the data while there
+  are few. It takes twice |S| / M local centres; the paper does not say how many.
+- A client's own model is an exact Gaussian process, not a sparse one on Z: its data are few.
+- Clients that share a posterior have different acquisition functions (:mod:`.queries`). With one
+  for all, as in the paper, all of them would query the same point.
+- Hyper-parameters: the paper does not say. By default each client fits its own by maximum marginal
+  likelihood, and the logarithms' averages, through the same sum, are used in the next round. The
+  global prior's variance is the most likely one, in closed form.
+- Outputs are standardised by their mean and spread over all clients, from the same sum, or by
+  public constants. The paper does not say.
+- p_t = 1 - t^-c must satisfy Eq. (3): the sum of 1 - p_t diverges, that of its square converges. So
+  c is above 0.5 and at most 1. The paper's own choice, 0.5, is the boundary case, where the second
+  sum diverges too; it is the default here, as in the paper's experiments, and nothing in the
+  algorithm depends on the condition.
+- Where a round has no sum (too few clients, or one that goes missing during decryption), the next
+  queries all come from the clients' own models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from fedsim.crypto import Encryption, SecureSum, fraction_bits_for, make_scheme
+from fedsim.errors import ConfigError, require
+from fedsim.methods.common import SilentServer, check_initial_points
+from fedsim.methods.fedgp_client import Client, Work
+from fedsim.methods.fedgp_server import Constants, Server
+from fedsim.methods.local_model import SharedWork
+from fedsim.methods.own_model import SurrogateSettings
+from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
+from fedsim.methods.queries import AcquisitionSettings, Queries
+from fedsim.methods.summaries import Settings, Summaries
+from fedsim.methods.support_sets import SupportSets, SupportSettings
+from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
+
+Mixing = str | float | Mapping[str, Any]
+"""One p_t, as it is configured."""
+
+
+class FBOFedGP:
+    """FBO-FedGP.
+
+    Args:
+        context: the federation.
+        encryption: how summaries are added: ``threshold`` (all clients together decrypt), ``ckks``
+            (the clients share a key) or ``plain`` (not encrypted).
+        minimum_members: with fewer clients there is no sum; below 3, a member of the sum learns
+            the other's summary.
+        support: the support set.
+        initial_points: points of each client's initial design, at least 1.
+        use: ``mixed``; ``local``: only the clients' own models, and no sums; ``global``: only the
+            global one, where there is a sum.
+        mixing: p_t, t = 1, 2, ...: as ``own_probability`` of ``fts``, or a list of one for each
+            client.
+        acquisition: how a query is chosen.
+        hyperparameters: ``shared``: length scales and noise ratio are averaged over the clients'
+            fits, and the variance is the most likely one; ``fixed``: as ``surrogate`` says.
+        outputs: what the global model standardises outputs by: their mean and spread, from
+            ``sums``, or the ``public`` constants.
+        output_mean: public constant, in units where larger is better.
+        output_scale: public constant, above 0: with ``public``, the outputs' standard deviation;
+            with ``sums``, about the smallest difference that matters, at most 1e12 times smaller
+            than the largest output.
+        surrogate: the Gaussian processes.
+
+    Raises:
+        ConfigError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        encryption: Encryption = "threshold",
+        minimum_members: int = 3,
+        support: SupportSettings = SupportSettings(),
+        initial_points: int = 4,
+        use: Literal["mixed", "local", "global"] = "mixed",
+        mixing: Mixing | list[Mixing] = "1 - 1/sqrt(t)",
+        acquisition: AcquisitionSettings = AcquisitionSettings(),
+        hyperparameters: Literal["shared", "fixed"] = "shared",
+        outputs: Literal["public", "sums"] = "sums",
+        output_mean: float = 0.0,
+        output_scale: float = 1.0,
+        surrogate: SurrogateSettings = SurrogateSettings(),
+    ) -> None:
+        require(math.isfinite(output_mean), "method.output_mean", "a number", output_mean)
+        fits = 0 < output_scale < math.inf
+        require(fits, "method.output_scale", "a number above 0", output_scale)
+        if hyperparameters == "shared" and not surrogate.fit_every:
+            raise ConfigError(
+                "method.surrogate.fit_every: expected at least 1, as method.hyperparameters is "
+                "'shared', got 0"
+            )
+        self._context = context
+        self._initial_points = check_initial_points(initial_points)
+        self._schedules = _schedules(use, mixing, context.agents)
+        self._uses_sums = use != "local"
+        space, shared = context.space, hyperparameters == "shared"
+        floor = surrogate.noise_floor if shared else surrogate.noise_ratio
+        # abs(K_i) is at most n / eta, and so is all else that is not sent in two parts.
+        bits = fraction_bits_for(2.0 * (self._initial_points + context.rounds) / floor)
+        self._scheme = make_scheme(encryption, fraction_bits=bits, minimum_members=minimum_members)
+        scales = sum(space.embedded_widths) if surrogate.ard else 1
+        self._work = Work(
+            context,
+            surrogate,
+            Summaries(Settings(surrogate.kernel, scales, shared, outputs == "sums", floor, bits)),
+            Queries(acquisition, space),
+            SharedWork(space),
+            surrogate.length_scale or 0.25 * math.sqrt(space.dimension),
+        )
+        self._support_sets = SupportSets(support, context)
+        logs = [math.log(self._work.length_scale)] * scales
+        logs.append(math.log(max(surrogate.noise_ratio, floor)))
+        self._first = Constants(np.array(logs), np.array([output_mean, output_scale]))
+        if self._uses_sums:
+            self._aggregator()  # checks the number of clients
+
+    def agent(self, agent: AgentId) -> AgentProgram:
+        """Return a new program."""
+        schedule = self._schedules[agent % len(self._schedules)]
+        return Client(self._work, schedule, self._initial_points, self._scheme.client(agent))
+
+    def server(self) -> ServerProgram:
+        """Return a new server program."""
+        if not self._uses_sums:
+            return SilentServer()
+        return Server(
+            self._aggregator(),
+            self._work.summaries,
+            self._support_sets,
+            self._first,
+            self._context.rounds,
+        )
+
+    def _aggregator(self) -> SecureSum:
+        try:
+            return self._scheme.aggregator(range(self._context.agents))
+        except ConfigError as error:
+            raise ConfigError(f"method.minimum_members: {error}") from None
+
+
+def _schedules(use: str, mixing: Mixing | list[Mixing], agents: int) -> list[Schedule]:
+    """Return the clients' p_t: one for all, or one each."""
+    if use != "mixed":
+        return [OwnProbability(None, 1.0 if use == "local" else 0.0)]
+    if not isinstance(mixing, list):
+        return [own_probability_schedule(mixing, "method.mixing")]
+    expected = f"one for all, or a list of {agents}, one for each client"
+    require(len(mixing) == agents, "method.mixing", expected, f"{len(mixing)}")
+    return [own_probability_schedule(p, f"method.mixing[{i}]") for i, p in enumerate(mixing)]

@@ -1,0 +1,185 @@
+"""Where to query next, given a posterior: acquisition functions and their maximisation.
+
+Posteriors here are in units of the prior's standard deviation, and larger is better.
+
+Clients that share one posterior would all query the same point. So each has a number of its own,
+drawn anew for every query: beta of the upper confidence bound comes from an exponential
+distribution (Hutter, Hoos and Leyton-Brown, Parallel Algorithm Configuration, LION 2012), from
+nearly pure exploitation to much exploration, and what an improvement must exceed lies above the
+best known mean by such a number. Thompson sampling draws its own functions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fedsim.acquisition import Piece, maximize, whole_cube
+from fedsim.acquisition.candidates import perturbed, sobol_points
+from fedsim.acquisition.functions import (
+    AcquisitionFunction,
+    LogExpectedImprovement,
+    LogProbabilityOfImprovement,
+    UpperConfidenceBound,
+)
+from fedsim.errors import require
+from fedsim.methods.local_model import Memo
+from fedsim.rng import SERVER, Keys, rng
+from fedsim.space import Array, Space
+from fedsim.surrogates.dpitc import SparsePosterior
+from fedsim.surrogates.exact_gp import ExactGP
+from fedsim.surrogates.paths import (
+    PosteriorPath,
+    feature_count,
+    sample_path,
+    sample_sparse_path,
+)
+
+_CENTRES = 4  # best points of the client's own that candidates are drawn around
+_SPARSE_FEATURES = 400  # of a sparse posterior's samples
+
+
+@dataclass(frozen=True, slots=True)
+class AcquisitionSettings:
+    """How a query is chosen.
+
+    Attributes:
+        kind: ``ucb``, ``ei``, ``pi`` or ``thompson``.
+        beta: of ``ucb``: multiplies the standard deviation; of ``thompson``: multiplies that of a
+            sample; at least 0.
+        margin: of ``ei`` and ``pi``: what counts as an improvement exceeds the best known mean by
+            this many of the prior's standard deviations; at least 0.
+        spread: ``exponential``: every client multiplies ``beta`` of ``ucb``, or ``margin``, by a
+            number drawn from an exponential distribution of mean 1, anew for every query;
+            ``none``: all clients have the same.
+        candidates: points all over the space at which functions are compared, at least 1.
+        near: further ones near the client's own best points, at least 0.
+        starts: how many of the best are refined, at least 1.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    kind: Literal["ucb", "ei", "pi", "thompson"] = "ucb"
+    beta: float = 1.0
+    margin: float = 0.05
+    spread: Literal["exponential", "none"] = "exponential"
+    candidates: int = 256
+    near: int = 128
+    starts: int = 2
+
+    def __post_init__(self) -> None:
+        where = "method.acquisition"
+        for name in ("beta", "margin"):
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"{where}.{name}", "a number of at least 0", value)
+        for name, least in (("candidates", 1), ("near", 0), ("starts", 1)):
+            value = getattr(self, name)
+            require(value >= least, f"{where}.{name}", f"at least {least}", value)
+
+
+class Queries:
+    """Chooses queries; what the agents of a process share is computed once.
+
+    Args:
+        settings: how.
+        space: where.
+    """
+
+    def __init__(self, settings: AcquisitionSettings, space: Space) -> None:
+        self._settings = settings
+        self._space = space
+        self._candidates = Memo(2)
+        self._moments: tuple[SparsePosterior, int, tuple[Array, Array]] | None = None
+
+    def choose(
+        self, posterior: ExactGP | SparsePosterior, X: Array, y: Array, keys: Keys, t: int
+    ) -> Array:
+        """Return the point to query, shape (D,).
+
+        Args:
+            posterior: of the outputs, in units of the prior's standard deviation.
+            X: the client's own inputs, shape (n, D).
+            y: its outputs, shape (n,).
+            keys: the client's.
+            t: chooses the candidates that clients have in common.
+        """
+        s, space = self._settings, self._space
+        starts = s.starts if space.grid is None else 0
+        common, near = self._common(posterior, keys.seed, t), self._near(X, y, keys)
+        candidates = np.concatenate([common, near])
+        function: PosteriorPath | AcquisitionFunction
+        if s.kind == "thompson":
+            function = self._path(posterior, keys)
+            compare = function.ranking if starts else function.values
+            ranking = compare(space.embed(candidates))
+        else:
+            function = self._function(posterior, X, keys)
+            shared, own = (
+                self._moments_at(posterior, common, t),
+                posterior.moments(space.embed(near)),
+            )
+            ranking = function.of_moments(*map(np.append, shared, own))
+        piece = Piece(whole_cube(space.dimension), function)
+        return maximize(space, (piece,), candidates, starts=starts, ranking=ranking)[0]
+
+    def _function(
+        self, posterior: ExactGP | SparsePosterior, X: Array, keys: Keys
+    ) -> AcquisitionFunction:
+        s = self._settings
+        drawn = 1.0 if s.spread == "none" else float(keys("acquisition").exponential())
+        if s.kind == "ucb":
+            return UpperConfidenceBound(posterior, s.beta * drawn)
+        known = self._space.embed(X)
+        if isinstance(posterior, SparsePosterior):
+            known = np.concatenate([known, posterior.support.points])
+        best = float(posterior.moments(known)[0].max()) + s.margin * drawn
+        if s.kind == "ei":
+            return LogExpectedImprovement(posterior, best)
+        return LogProbabilityOfImprovement(posterior, best)
+
+    def _path(self, posterior: ExactGP | SparsePosterior, keys: Keys) -> PosteriorPath:
+        generator, beta = keys("posterior-sample"), self._settings.beta
+        if isinstance(posterior, ExactGP):
+            count = feature_count(posterior.noise_variance)
+            return sample_path(posterior, count, beta, generator)
+        return sample_sparse_path(posterior, _SPARSE_FEATURES, beta, generator)
+
+    def _near(self, X: Array, y: Array, keys: Keys) -> Array:
+        """Return candidates near the client's own best points, shape (m, D)."""
+        space, count = self._space, self._settings.near
+        if space.grid is not None or not count or not len(X):
+            return np.empty((0, space.dimension))
+        best = X[np.argsort(-y, kind="stable")[:_CENTRES]]
+        return space.snap(perturbed(best, count, keys("near-candidates")))
+
+    def _common(self, posterior: ExactGP | SparsePosterior, seed: int, t: int) -> Array:
+        """Return the candidates that all clients with this posterior compare, shape (m, D)."""
+        space = self._space
+        if space.grid is not None:
+            return space.grid
+
+        def draw() -> Array:
+            generator = rng(seed, "candidates", SERVER, t)
+            points = sobol_points(space.dimension, self._settings.candidates, generator)
+            return space.snap(points)
+
+        spread = self._candidates.get((seed, t), draw)
+        if isinstance(posterior, ExactGP) or max(space.embedded_widths) > 1:
+            return spread
+        # The shared posterior knows most at the support points.
+        return np.concatenate([spread, space.snap(posterior.support.points)])
+
+    def _moments_at(
+        self, posterior: ExactGP | SparsePosterior, common: Array, t: int
+    ) -> tuple[Array, Array]:
+        """Return the posterior's moments at the common candidates, each (m,)."""
+        if isinstance(posterior, ExactGP):
+            return posterior.moments(self._space.embed(common))
+        known = self._moments
+        if known is None or known[0] is not posterior or known[1] != t:
+            known = posterior, t, posterior.moments(self._space.embed(common))
+            self._moments = known
+        return known[2]

@@ -1,0 +1,278 @@
+"""What the clients of FBO-FedGP sum, and the model that everyone makes of the sum.
+
+For the method, see :mod:`fedsim.methods.fbo_fedgp`. A client's vector holds its summary, for a
+prior of variance 1 and noise variance eta (means do not depend on the prior's variance, so it is
+chosen after the sum), with its outputs in units that all clients share, x = (y - c) / r:
+
+=============  ===============================================  =========  ====================
+name           what                                             size       if
+=============  ===============================================  =========  ====================
+covariance     upper triangle of K_i, row by row                s (s+1)/2
+means          m_i of x                                         s
+misfit         x^T Lambda_i^-1 x                                1          shared, not fixed
+first, second  sums of x and of x^2                             1, 1       outputs from sums
+cross          x^T Lambda_i^-1 1                                1          both
+ones           m_i of outputs 1                                 s          outputs from sums
+norm           1^T Lambda_i^-1 1                                1          both
+count          n_i                                              1          any of the two
+fits, logs     1 and the logarithms of its own fitted length    1, p + 1   shared, not fixed
+               scales and eta; zeros without a fit
+=============  ===============================================  =========  ====================
+
+From the sums of n, x and x^2 follow the outputs' mean c' and spread r'; summaries are linear in the
+outputs, so that the sum is converted to x' = (y - c') / r' exactly, and the next round's clients
+use c' and r'. The prior's variance has the value at which all outputs are most likely, in closed
+form (:func:`fedsim.surrogates.dpitc.best_variance`). The averaged logarithms are the next round's
+length scales and eta.
+
+Numbers of the size of outputs may be huge, while the fixed point of an encrypted sum has a limited
+range. Each is sent as two: a multiple of 2^60 2^-f, times 2^-60, which is zero for ordinary
+numbers, and the rest (f: the fraction bits). So outputs of up to about 1e12 times the public scale
+are summed without loss. Where the first part is not zero, the two sums tell slightly more than
+their total: how often the clients' rests carried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedsim.protocol import Payload
+from fedsim.space import Array
+from fedsim.surrogates.dpitc import (
+    SparsePosterior,
+    Support,
+    best_variance,
+    sparse_posterior,
+    summarise,
+    support,
+)
+from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS
+from fedsim.surrogates.kernels import Family, Kernel
+
+_COARSE_BITS = 60
+_WIDE = ("means", "misfit", "first", "second", "cross")  # numbers of the size of outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is summed, and how; public.
+
+    Attributes:
+        family: of the kernel.
+        scales: p, the number of length scales: 1 or E.
+        shared: whether hyper-parameters come from sums.
+        moments: whether the outputs' mean and spread come from sums.
+        noise_floor: the least eta.
+        fraction_bits: f.
+    """
+
+    family: Family
+    scales: int
+    shared: bool
+    moments: bool
+    noise_floor: float
+    fraction_bits: int
+
+    def sizes(self, s: int) -> dict[str, int]:
+        """Return the size of each part of a vector, in order, for a support set of ``s`` points."""
+        both = self.shared and self.moments
+        sizes = {
+            "covariance": s * (s + 1) // 2,
+            "means": s,
+            "misfit": self.shared,
+            "first": self.moments,
+            "second": self.moments,
+            "cross": both,
+            "ones": s * self.moments,
+            "norm": both,
+            "count": self.shared or self.moments,
+            "fits": self.shared,
+            "logs": (self.scales + 1) * self.shared,
+        }
+        return {name: int(size) for name, size in sizes.items() if size}
+
+    def length(self, s: int) -> int:
+        """Return the length of a vector for a support set of ``s`` points."""
+        sizes = self.sizes(s)
+        return sum(sizes.values()) + sum(sizes.get(name, 0) for name in _WIDE)
+
+    def pack(self, parts: Mapping[str, Array], s: int) -> Array:
+        """Return a vector of the parts, shape (length,)."""
+        exact, coarse = [], []
+        for name in self.sizes(s):
+            part = np.atleast_1d(parts[name])
+            if name in _WIDE:
+                scaled = np.ldexp(part, -_COARSE_BITS)
+                high = np.ldexp(np.rint(np.ldexp(scaled, self.fraction_bits)), -self.fraction_bits)
+                coarse.append(high)
+                part = part - np.ldexp(high, _COARSE_BITS)
+            exact.append(part)
+        return np.concatenate([*exact, *coarse])
+
+    def unpack(self, vector: Array, s: int) -> dict[str, Array]:
+        """Return the parts of a vector, or of a sum of vectors."""
+        sizes = self.sizes(s)
+        wide = [name for name in sizes if name in _WIDE]
+        widths = [*sizes.values(), *(sizes[name] for name in wide)]
+        pieces = np.split(vector, np.cumsum(widths)[:-1])
+        parts = dict(zip(sizes, pieces, strict=False))
+        for name, high in zip(wide, pieces[len(sizes) :], strict=True):
+            parts[name] = parts[name] + np.ldexp(high, _COARSE_BITS)
+        return parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """What a round's summaries are made for; public.
+
+    Attributes:
+        points: the support set, embedded, shape (s, E).
+        logs: logarithms of the length scales and of eta, shape (p + 1,).
+        units: c and r, shape (2,).
+    """
+
+    points: Array
+    logs: Array
+    units: Array
+
+    def payload(self) -> Payload:
+        """Return it as a payload."""
+        return {"support": self.points, "logs": self.logs, "units": self.units}
+
+    @property
+    def eta(self) -> float:
+        """The ratio of noise to prior variance."""
+        return math.exp(self.logs[-1])
+
+    def in_units(self, outputs: Array) -> Array:
+        """Return outputs in the clients' common units."""
+        scaled: Array = (outputs - self.units[0]) / self.units[1]
+        return scaled
+
+
+def basis_of(payload: Payload) -> Basis:
+    """Return the basis in a payload."""
+    return Basis(payload["support"], payload["logs"], payload["units"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GlobalModel:
+    """The model that follows from a sum.
+
+    Attributes:
+        posterior: of the outputs, centred and in units of the prior's standard deviation.
+        units: c' and r', shape (2,).
+        logs: the next round's logarithms, shape (p + 1,).
+        variance: the prior's, in units of r'^2.
+    """
+
+    posterior: SparsePosterior
+    units: Array
+    logs: Array
+    variance: float
+
+
+class Summaries:
+    """Makes vectors and models; what the agents of a process share is computed once.
+
+    Args:
+        settings: what is summed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._support: tuple[bytes, Support] | None = None
+        self._model: tuple[bytes, GlobalModel] | None = None
+
+    def vector(self, basis: Basis, X: Array, outputs: Array, logs: Array | None) -> Array:
+        """Return a client's vector.
+
+        Args:
+            basis: the round's.
+            X: its inputs, embedded, shape (n, E).
+            outputs: y, shape (n,).
+            logs: of its own fit, shape (p + 1,), if there is one.
+        """
+        s, x = len(basis.points), basis.in_units(outputs)
+        columns = np.stack([x, np.ones(len(x))], axis=1)
+        summary = summarise(self._support_of(basis), basis.eta, X, columns)
+        return self.settings.pack(
+            {
+                "covariance": summary.covariance[np.triu_indices(s)],
+                "means": summary.means[:, 0],
+                "misfit": summary.misfits[0, 0],
+                "first": x.sum(),
+                "second": np.square(x).sum(),
+                "cross": summary.misfits[0, 1],
+                "ones": summary.means[:, 1],
+                "norm": summary.misfits[1, 1],
+                "count": np.array(float(len(x))),
+                "fits": np.array(0.0 if logs is None else 1.0),
+                "logs": np.zeros(self.settings.scales + 1) if logs is None else logs,
+            },
+            s,
+        )
+
+    def model(self, basis: Basis, total: Array) -> GlobalModel:
+        """Return the model that follows from the sum of vectors, shape (length,)."""
+        key = b"".join(a.tobytes() for a in (basis.points, basis.logs, basis.units, total))
+        if self._model is None or self._model[0] != key:
+            self._model = key, self._model_of(basis, total)
+        return self._model[1]
+
+    def _model_of(self, basis: Basis, total: Array) -> GlobalModel:
+        s, settings = len(basis.points), self.settings
+        parts = settings.unpack(total, s)
+        covariance = np.zeros((s, s))
+        covariance[np.triu_indices(s)] = parts["covariance"]
+        covariance += np.triu(covariance, 1).T
+        units, means = basis.units, parts["means"]
+        misfit = float(parts["misfit"][0]) if settings.shared else 0.0
+        if settings.moments:
+            units = _units(basis.units, *(float(parts[n][0]) for n in ("count", "first", "second")))
+            shift, factor = (units[0] - basis.units[0]) / basis.units[1], basis.units[1] / units[1]
+            means = factor * (means - shift * parts["ones"])
+            if settings.shared:
+                cross, norm = float(parts["cross"][0]), float(parts["norm"][0])
+                misfit = factor**2 * (misfit - 2.0 * shift * cross + shift**2 * norm)
+        posterior = sparse_posterior(self._support_of(basis), covariance, means)
+        if not settings.shared:
+            return GlobalModel(posterior, units, basis.logs, 1.0)
+        variance = best_variance(posterior, misfit, max(float(parts["count"][0]), 1.0)) or 1.0
+        posterior = replace(
+            posterior,
+            weights=posterior.weights / math.sqrt(variance),
+            coefficients=posterior.coefficients / math.sqrt(variance),
+        )
+        fits = float(parts["fits"][0])
+        logs = self._within_bounds(parts["logs"] / fits) if fits >= 0.5 else basis.logs
+        return GlobalModel(posterior, units, logs, variance)
+
+    def _within_bounds(self, logs: Array) -> Array:
+        lower = [math.log(LENGTH_SCALE_BOUNDS[0])] * (len(logs) - 1)
+        upper = [math.log(LENGTH_SCALE_BOUNDS[1])] * (len(logs) - 1)
+        lower.append(math.log(self.settings.noise_floor))
+        upper.append(math.log(NOISE_RATIO_BOUNDS[1]))
+        return np.clip(logs, lower, upper)
+
+    def _support_of(self, basis: Basis) -> Support:
+        key = basis.points.tobytes() + basis.logs.tobytes()
+        if self._support is None or self._support[0] != key:
+            kernel = Kernel(self.settings.family, tuple(np.exp(basis.logs[:-1]).tolist()), 1.0)
+            self._support = key, support(kernel, basis.points)
+        return self._support[1]
+
+
+def _units(units: Array, count: float, first: float, second: float) -> Array:
+    """Return all outputs' mean and spread from their sums; of equal ones, the spread is r."""
+    if count < 0.5:
+        return units
+    mean = first / count
+    variance = second / count - mean**2
+    # Rounding leaves about this much of equal outputs.
+    spread = math.sqrt(variance) if variance > 1e-14 * second / count else 1.0
+    return np.array([units[0] + units[1] * mean, units[1] * spread])

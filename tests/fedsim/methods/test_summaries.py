@@ -1,0 +1,157 @@
+"""What the clients of FBO-FedGP sum, and the model that follows from it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsim.methods.summaries import Basis, Settings, Summaries
+from fedsim.space import Array
+from fedsim.surrogates.dpitc import best_variance, sparse_posterior, summarise, support, total
+from fedsim.surrogates.kernels import Kernel
+
+BITS = 40
+SIZES = [5, 1, 7]
+POINTS = np.random.default_rng(0).random((6, 2))
+
+
+def settings(shared: bool = True, moments: bool = True, scales: int = 1) -> Settings:
+    return Settings("matern52", scales, shared, moments, 1e-4, BITS)
+
+
+def basis(c: float = 0.0, r: float = 1.0) -> Basis:
+    return Basis(POINTS, np.log([0.4, 0.01]), np.array([c, r]))
+
+
+def data() -> list[tuple[Array, Array]]:
+    rng = np.random.default_rng(1)
+    return [(rng.random((n, 2)), 50.0 + 3.0 * rng.standard_normal(n)) for n in SIZES]
+
+
+def rounded(vector: Array) -> Array:
+    return np.ldexp(np.rint(np.ldexp(vector, BITS)), -BITS)
+
+
+def summed(s: Settings, b: Basis, clients: list[tuple[Array, Array]], logs: Array | None) -> Array:
+    vectors = [rounded(Summaries(s).vector(b, X, y, logs)) for X, y in clients]
+    return np.asarray(np.sum(vectors, axis=0))
+
+
+def expected_model(
+    clients: list[tuple[Array, Array]], c: float, r: float, fit: bool
+) -> tuple[Array, Array]:
+    """Return mean and variance at a few points by standardising first, with everything at hand."""
+    kernel = Kernel("matern52", (0.4,), 1.0)
+    base = support(kernel, POINTS)
+    whole = total([summarise(base, 0.01, X, ((y - c) / r)[:, None]) for X, y in clients])
+    posterior = sparse_posterior(base, whole.covariance, whole.means[:, 0])
+    v = best_variance(posterior, float(whole.misfits[0, 0]), sum(SIZES)) if fit else 1.0
+    mean, variance = posterior.moments(np.random.default_rng(5).random((4, 2)))
+    return mean / math.sqrt(v), variance
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("moments", [False, True])
+@pytest.mark.parametrize("units", [(0.0, 1.0), (30.0, 7.0)])
+def test_model_is_that_of_standardised_outputs(
+    shared: bool, moments: bool, units: tuple[float, float]
+) -> None:
+    clients, s, b = data(), settings(shared, moments), basis(*units)
+    y = np.concatenate([y for _, y in clients])
+    model = Summaries(s).model(b, summed(s, b, clients, None))
+    c, r = (y.mean(), y.std()) if moments else units
+    np.testing.assert_allclose(model.units, [c, r], rtol=1e-8)
+    found = model.posterior.moments(np.random.default_rng(5).random((4, 2)))
+    np.testing.assert_allclose(found, expected_model(clients, c, r, shared), rtol=1e-6, atol=1e-6)
+    assert (model.variance == 1.0) != shared
+    np.testing.assert_array_equal(model.logs, b.logs)  # there was no fit
+
+
+def test_vector_begins_with_the_papers_summary() -> None:
+    (X, y), s, b = data()[0], settings(), basis()
+    vector = Summaries(s).vector(b, X, y, None)
+    summary = summarise(support(Kernel("matern52", (0.4,), 1.0), POINTS), 0.01, X, y[:, None])
+    np.testing.assert_allclose(vector[:21], summary.covariance[np.triu_indices(6)], rtol=1e-9)
+    np.testing.assert_allclose(vector[21:27], summary.means[:, 0], rtol=1e-9)
+
+
+def test_public_constants_and_fixed_hyperparameters_send_nothing_else() -> None:
+    s = settings(shared=False, moments=False)
+    assert s.sizes(6) == {"covariance": 21, "means": 6}
+    assert s.length(6) == 33  # the means twice: coarse parts
+    vector = Summaries(s).vector(basis(), *data()[0], None)
+    assert vector.shape == (33,)
+    np.testing.assert_array_equal(vector[27:], np.zeros(6))  # ordinary outputs have no coarse part
+
+
+@pytest.mark.parametrize("scales", [1, 2])
+def test_fits_are_averaged_over_the_clients_that_have_one(scales: int) -> None:
+    s, clients = settings(scales=scales), data()
+    b = Basis(POINTS, np.log([*[0.4] * scales, 0.01]), np.array([0.0, 1.0]))
+    fits = [np.full(scales + 1, -1.0), None, np.full(scales + 1, -2.0)]
+    vectors = [
+        Summaries(s).vector(b, X, y, logs) for (X, y), logs in zip(clients, fits, strict=True)
+    ]
+    model = Summaries(s).model(b, np.asarray(np.sum(vectors, axis=0)))
+    np.testing.assert_allclose(model.logs, np.full(scales + 1, -1.5))
+
+
+def test_averages_stay_within_bounds() -> None:
+    s, b = settings(), basis()
+    for logs, expected in ((-50.0, [0.02, 1e-4]), (50.0, [10.0, 10.0])):
+        total = summed(s, b, data(), np.array([logs, logs]))
+        np.testing.assert_allclose(np.exp(Summaries(s).model(b, total).logs), expected)
+
+
+def test_equal_outputs_and_no_outputs() -> None:
+    s, b = settings(), basis()
+    clients = [(X, np.full(len(X), 7.0)) for X, _ in data()]
+    model = Summaries(s).model(b, summed(s, b, clients, None))
+    np.testing.assert_allclose(model.units, [7.0, 1.0])
+    np.testing.assert_allclose(model.posterior.moments(POINTS)[0], np.zeros(6), atol=1e-6)
+    nobody = summed(s, b, [(np.empty((0, 2)), np.empty(0))] * 3, None)
+    model = Summaries(s).model(b, nobody)
+    np.testing.assert_array_equal(model.units, b.units)
+    np.testing.assert_array_equal(model.posterior.moments(POINTS), [np.zeros(6), np.ones(6)])
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e6, 1e11])
+def test_outputs_of_any_size_are_summed(unit: float) -> None:
+    clients = [(X, unit * y) for X, y in data()]
+    s, b = settings(), basis()
+    y = np.concatenate([y for _, y in clients])
+    model = Summaries(s).model(b, summed(s, b, clients, None))
+    np.testing.assert_allclose(model.units, [y.mean(), y.std()], rtol=1e-5)
+    found = model.posterior.moments(np.random.default_rng(5).random((4, 2)))
+    expected = expected_model(clients, y.mean(), y.std(), True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@given(
+    st.lists(st.floats(-1e24, 1e24), min_size=6, max_size=6),
+    st.lists(st.floats(-1e3, 1e3), min_size=21, max_size=21),
+    st.integers(20, 60),
+)
+def test_packing_loses_nothing(means: list[float], covariance: list[float], bits: int) -> None:
+    s = Settings("matern52", 1, False, False, 1e-4, bits)
+    given_ = {"means": np.array(means), "covariance": np.array(covariance)}
+    if max(np.abs(means)) >= 2.0 ** (120 - bits):
+        return
+    vector = s.pack(given_, 6)
+    assert np.abs(vector[21:]).max() < 2.0 ** (61 - bits)  # both parts fit
+    assert np.abs(vector[21:27]).max() <= 2.0 ** (59 - bits)
+    found = s.unpack(vector, 6)
+    np.testing.assert_array_equal(found["covariance"], given_["covariance"])
+    np.testing.assert_array_equal(found["means"], given_["means"])
+
+
+def test_models_are_computed_once_for_equal_sums() -> None:
+    s, b = settings(), basis()
+    summaries, total = Summaries(s), summed(s, b, data(), None)
+    model = summaries.model(b, total)
+    assert summaries.model(basis(), np.array(total)) is model
+    assert summaries.model(basis(1.0), total) is not model
