@@ -25,7 +25,6 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_scenario
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ObjectiveError, RunError, UserCodeError
-from fedsim.imports import user_stack
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
 from fedsim.record.logfolder import LogFolder
@@ -35,7 +34,8 @@ from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
 from fedsim.simulation.evaluation import build_objective, call_with_retries, no_number
 from fedsim.space import Value
-from fedsim.userimports import activate
+from fedsim.usercode.calling import user_stack
+from fedsim.usercode.importing import activate
 from fedsim.workload import Evaluation
 
 MOST_PRINTED = 100_000

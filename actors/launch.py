@@ -20,14 +20,11 @@ from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError
 from fedsim.record.locking import is_locked
 from fedsim.resources import usable_cpus
-from fedsim.running.jobs import Job, Listener
+from fedsim.running.jobs import SILENT_SECONDS, Job, Listener
 
 POLL_SECONDS = 0.5
 """How often servers are asked for their progress, in seconds; asking costs every process time. A
 finished job does not wait for it."""
-
-SILENT_SECONDS = 10.0
-"""How long a server may be silent without a word to the user."""
 
 GRACE_SECONDS = 5.0
 """How long servers may take to close what they are writing, once a run is stopped."""

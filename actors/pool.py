@@ -13,10 +13,8 @@ from fedsim.actors.host import Health, HostActor
 from fedsim.config.model import DeadlinesConfig
 from fedsim.errors import FedsimError, ResourceError, RunError
 from fedsim.protocol import AgentId
+from fedsim.running.jobs import SILENT_SECONDS
 from fedsim.simulation.calls import hung, where
-
-SILENT_SECONDS = 10.0
-"""How long a host may be silent without a word to the user."""
 
 
 @dataclass

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.means import means, standard_errors
 from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.entrants import REGRET, Entrant, entrants
-from fedsim.results.significance import means, standard_errors
 
 Axis = Literal["rounds", "evaluations", "epsilon"]
 
@@ -99,8 +99,7 @@ class Chart:
 
 
 def chart(
-    runs: AnyRun | Sequence[AnyRun],
-    *,
+    *runs: AnyRun | Sequence[AnyRun],
     metric: str | None = None,
     x: Axis = "rounds",
     best_agent: bool = False,
@@ -110,7 +109,7 @@ def chart(
     """Return the curves of runs: one per variant. Directions are never mixed in one panel.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         metric: one of ``METRICS``; by default the simple regret if all know it, else the best
             observed value.
         x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
@@ -123,8 +122,8 @@ def chart(
         RunFolderError: if a run has nothing to show.
     """
     if x not in AXES:
-        raise ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}")
-    found, missing = entrants(opened(runs), labels)
+        raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}"))
+    found, missing = entrants(opened(*runs), labels)
     name = _metric(metric, found, best_agent=best_agent)
     column = name if best_agent else f"mean_{name}"
     notes = [*missing, *filter(None, (one.left_out(one.last) for one in found))]
@@ -148,10 +147,13 @@ def _metric(given: str | None, found: Sequence[Entrant], *, best_agent: bool) ->
         return "simple_regret" if regret else "best_observed"
     name = given.replace("-", "_")
     if name not in METRICS:
-        raise ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
+        raise of_option(
+            "--metric", ConfigError(f"metric: unknown metric {given!r}{nearest(name, METRICS)}")
+        )
     if best_agent and name in MEANS_ONLY:
-        raise ConfigError(
-            f"metric: {name} is known as a mean of agents only, not of the best agent"
+        raise of_option(
+            "--metric",
+            ConfigError(f"metric: {name} is known as a mean of agents only, not of the best agent"),
         )
     return name
 
@@ -225,7 +227,9 @@ def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
     configs = {one.label: _flat(one.seeds[0].folder.config()) for one in found}
     known = {name for config in configs.values() for name in config}
     if key not in known:
-        raise ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        raise of_option(
+            "--facet", ConfigError(f"facet: no run has the key {key!r}{nearest(key, known)}")
+        )
     return {label: str(config.get(key, "not set")) for label, config in configs.items()}
 
 

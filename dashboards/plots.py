@@ -7,7 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
-from fedsim.errors import ConfigError, cannot_write
+from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
 from fedsim.results.analysis import AnyRun
+from fedsim.results.naming import shortened
 from fedsim.space import Array
 
 SINGLE = (7.0, 4.2)
@@ -52,23 +53,25 @@ class Picture:
         path: where it was saved, or None.
     """
 
-    chart: Chart
-    figure: Figure
+    chart: Chart = field(repr=False)
+    figure: Figure = field(repr=False)
     path: Path | None = None
 
     def save(self, path: str | Path) -> Path:
-        """Save the picture and return its path.
+        """Save the picture and return its path; a name without an extension gets ``.png``.
 
         Raises:
             ConfigError: if matplotlib does not know the format.
             RunFolderError: if it cannot be written.
         """
         target = user_path(path)
+        if not target.suffix:
+            target = target.with_name(f"{target.name}.png")
         try:
             with _quiet():
                 self.figure.savefig(target, dpi=150)
         except ValueError as error:
-            raise ConfigError(f"--out: {error}") from None
+            raise of_option("--out", ConfigError(f"path: {error}")) from None
         except OSError as error:
             remedy = "make room, then draw it with `fedsim plot`"
             raise cannot_write(target, error, remedy) from error
@@ -82,9 +85,8 @@ class Picture:
 
 
 def plot(
-    runs: AnyRun | Sequence[AnyRun],
+    *runs: AnyRun | Sequence[AnyRun],
     out: str | Path | None = None,
-    *,
     metric: str | None = None,
     x: Axis = "rounds",
     best_agent: bool = False,
@@ -97,7 +99,7 @@ def plot(
     """Draw one curve per variant: the mean over seeds, with a band of one standard error.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         out: where to save it; its extension sets the format. None: nowhere.
         metric: ``simple_regret``, ``inference_regret``, ``best_observed``, ``best_noiseless``,
             ``regret`` or ``cumulative_regret``; by default the simple regret if all know it, else
@@ -114,7 +116,7 @@ def plot(
         ConfigError: if an argument is wrong, or no variant has what is asked for.
         RunFolderError: if a run has nothing to show, or the picture cannot be written.
     """
-    drawn = chart(runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
+    drawn = chart(*runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
     picture = Picture(drawn, draw(drawn, log=log, title=title, size=size))
     return picture if out is None else Picture(drawn, picture.figure, picture.save(out))
 
@@ -207,7 +209,10 @@ def _scaled(values: Sequence[float], power: int) -> Array:
 def _finish_axes(axes: Axes, panel: Panel, drawn: Chart, *, log: bool) -> None:
     if log:
         if not any(y > 0 for curve in panel.curves for y in curve.y):
-            raise ConfigError(f"--log: expected some positive values of {drawn.metric}, got none")
+            raise of_option(
+                "--log",
+                ConfigError(f"log: expected some positive values of {drawn.metric}, got none"),
+            )
         axes.set_yscale("log", nonpositive="mask")
     axes.xaxis.set_major_locator(MaxNLocator(integer=drawn.x_label.startswith("round")))
     axes.set_title(panel.title, fontsize="medium").set_parse_math(False)
@@ -224,14 +229,11 @@ def _legend(figure: Figure, axes: Axes, lines: Mapping[str, Line2D], columns: in
         else axes.legend(handles, names, frameon=False)
     )
     # Set afterwards: matplotlib hides labels that begin with _, and reads $ as mathematics.
+    short = shortened(list(lines), LONGEST)
     for text, label in zip(legend.get_texts(), lines, strict=True):
         text.set_parse_math(False)
-        text.set_text(_shortened(label))
+        text.set_text(short[label])
         text.set_fontsize("small" if columns else "medium")
-
-
-def _shortened(label: str) -> str:
-    return label if len(label) <= LONGEST else f"{label[:40]}…{label[-20:]}"
 
 
 def _quiet() -> warnings.catch_warnings[None]:

@@ -17,7 +17,7 @@ from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
-from fedsim.userimports import imports_kept, refuse_while_importing
+from fedsim.usercode.importing import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # these take long to import
     from fedsim.results.analysis import Run
@@ -79,7 +79,7 @@ def run(
         with imports_kept(), _followed(progress, listener) as follower:
             if not isinstance(config, Experiment):
                 config = prepare(config, overrides, data_dir, scenario=scenario, method=method)
-            return load(runner.run(config, out=out, jobs=jobs, listener=follower).folder)
+            return load(runner.run(config, out=out, jobs=jobs, listener=follower))
     except FedsimError as error:
         raise _presented(error) from None
 
@@ -116,10 +116,10 @@ def resume(
     try:
         refuse_while_importing()
         with imports_kept(), _followed(progress, listener) as follower:
-            finished = runner.resume(
+            path = runner.resume(
                 folder, given=given, overrides=overrides, jobs=jobs, listener=follower
             )
-            return load(finished.folder)
+            return load(path)
     except FedsimError as error:
         raise _presented(error) from None
 
@@ -165,13 +165,16 @@ def best(
         seed: only this seed's; None: all seeds'.
 
     Raises:
-        ConfigError: if there is no such point, or some variants maximise and others minimise.
+        ConfigError: if there is no such point, some variants maximise and others minimise, or
+            this is not one run.
         RunFolderError: if the run has nothing to show.
     """
     from fedsim.results.analysis import opened
 
-    (found,) = opened(run)
-    return found.best(agent=agent, variant=variant, seed=seed)
+    found = opened(run)
+    if len(found) > 1:
+        raise ConfigError(f"best: expected one run, got {len(found)}")
+    return found[0].best(agent=agent, variant=variant, seed=seed)
 
 
 def evaluate(

@@ -12,6 +12,9 @@ import errno
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+Error = TypeVar("Error", bound="FedsimError")
 
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 """The heading of output in errors."""
@@ -23,10 +26,37 @@ class FedsimError(Exception):
     Attributes:
         exit_code: the command line's exit code.
         folder: the folder of the run that it ended, or None if there is none.
+        option: the command line's option for the argument that its message begins with, if any.
     """
 
     exit_code = 3
     folder: Path | None = None
+    option: str | None = None
+
+    @property
+    def of_command_line(self) -> str:
+        """The message for who wrote the option, not the argument."""
+        return f"{self.option}:{str(self).partition(':')[2]}" if self.option else str(self)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython is to show: as ever, with the notes that old versions leave out."""
+        from IPython import get_ipython
+
+        render = get_ipython().InteractiveTB.structured_traceback
+        lines: list[str] = render(type(self), self, self.__traceback__)
+        text, notes = "\n".join(lines), getattr(self, "__notes__", ())
+        return [*lines, *(note for note in notes if note.strip() not in text)]
+
+
+def of_option(option: str, error: Error) -> Error:
+    """Return an error that the command line tells with its option in place of the argument.
+
+    Args:
+        option: the option.
+        error: its message begins with the argument's name and a colon.
+    """
+    error.option = option
+    return error
 
 
 class ConfigError(FedsimError):
@@ -172,8 +202,27 @@ def nearest(name: str, valid: Iterable[str]) -> str:
         valid: the valid names.
     """
     names = sorted(valid)
-    folded = {one.casefold(): one for one in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {folded[close[0]]!r}?"
-    return f"; valid names: {', '.join(names)}" if names else ""
+    if meant := closest(name, names):
+        return f"; did you mean {meant!r}?"
+    return f"; valid names: {listed(names)}" if names else ""
+
+
+def closest(name: str, valid: Iterable[str]) -> str | None:
+    """Return the valid name that may be meant: a slip away, or the given one is its start.
+
+    Args:
+        name: the given name; upper and lower case are the same.
+        valid: the valid names.
+    """
+    folded, given = {one.casefold(): one for one in sorted(valid)}, name.casefold()
+    # One wrong letter in four; in shorter names, one.
+    close = difflib.get_close_matches(given, folded, n=1, cutoff=0.75 if len(given) > 3 else 0.66)
+    if not close and len(given) >= 3:
+        close = sorted((one for one in folded if one.startswith(given)), key=len)
+    return folded[close[0]] if close else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names with commas between them; in quotes, if some name itself holds a comma."""
+    chosen = list(names)
+    return ", ".join(map(repr, chosen) if any("," in name for name in chosen) else chosen)

@@ -27,6 +27,9 @@ from fedsim.yamltext import format_yaml, parse_yaml
 NOISE_CONTROL = " (noise only)"
 """How the label of a variant's noise-only control ends; the folder is named after the label."""
 
+RESTORE = "restore it from a copy of the run folder, or run it again in a new one"
+"""What to do about a file of a run folder that is damaged."""
+
 LONGEST_NAME = 100
 """Characters of a folder's name; file systems allow 255 bytes, some 143."""
 
@@ -92,24 +95,31 @@ def writing() -> Iterator[None]:
             yield
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, *, kept: bool = False) -> dict[str, Any]:
     """Read a mapping from a file.
+
+    Args:
+        path: the file.
+        kept: whether it is part of a run folder, which a user does not write.
 
     Raises:
         RunFolderError: if the file cannot be read or is not a YAML mapping.
     """
+    advice = f"; {RESTORE}" if kept else ""
     try:
         found = parse_yaml(path.read_text("utf-8"))
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}") from error
+        raise RunFolderError(f"{path}: cannot be read: {error.strerror}{advice}") from error
     except UnicodeDecodeError as error:
-        raise RunFolderError(f"{path}: not a text file in UTF-8: {error}") from error
+        raise RunFolderError(f"{path}: not a text file in UTF-8: {error}{advice}") from error
     except yaml.YAMLError as error:
-        raise RunFolderError(f"{path}: not valid YAML: {error}") from error
+        raise RunFolderError(f"{path}: not valid YAML{advice}: {error}") from error
     if found is None:
-        raise RunFolderError(f"{path}: is empty; `fedsim init NAME` writes one to start from")
+        advice = advice or "; `fedsim init NAME` writes one to start from"
+        raise RunFolderError(f"{path}: is empty{advice}")
     if not isinstance(found, dict):
-        raise RunFolderError(f"{path}: expected a mapping of keys, got {type(found).__name__}")
+        got = type(found).__name__
+        raise RunFolderError(f"{path}: expected a mapping of keys, got {got}{advice}")
     return found
 
 

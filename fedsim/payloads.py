@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedsim.errors import RunError
-from fedsim.imports import expect
 from fedsim.protocol import Payload
+from fedsim.usercode.calling import expect
 
 
 def frozen(payload: Payload, whose: str) -> Payload:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar, Protocol, runtime_checkable
 
 from fedsim.errors import ConfigError, require
-from fedsim.imports import offers
+from fedsim.usercode.calling import offers
 from fedsim.workload import Objective
 
 

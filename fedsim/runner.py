@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of
@@ -26,10 +25,7 @@ from fedsim.running.placement import Placement, place
 from fedsim.running.preflight import Checks
 from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
-from fedsim.usercode import UserCode
-
-if TYPE_CHECKING:  # pandas takes long to import, and is not needed before a run's end
-    from fedsim.results.analysis import Run
+from fedsim.usercode.sources import UserCode
 
 
 def run(
@@ -38,8 +34,8 @@ def run(
     out: str | Path | None = None,
     jobs: int | str = "auto",
     listener: Listener | None = None,
-) -> Run:
-    """Run an experiment and return the finished run.
+) -> Path:
+    """Run an experiment and return its run folder.
 
     Args:
         experiment: what to run.
@@ -52,8 +48,6 @@ def run(
         FedsimError: for any failure; ``exit_code`` and the message say what failed, ``folder``
             where it is recorded.
     """
-    from fedsim.results.analysis import load
-
     checks, placement = place(experiment, experiment.jobs, jobs, listener)
     _pack(experiment.code, placement)
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
@@ -63,7 +57,7 @@ def run(
     with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())
-    return load(folder)
+    return folder
 
 
 def resume(
@@ -73,8 +67,8 @@ def resume(
     overrides: Sequence[str] = (),
     jobs: int | str = "auto",
     listener: Listener | None = None,
-) -> Run:
-    """Resume an unfinished run from its last recorded evaluation.
+) -> Path:
+    """Resume an unfinished run from its last recorded evaluation, and return its folder.
 
     Args:
         folder: the run folder.
@@ -89,8 +83,6 @@ def resume(
         ConfigError: if an override is wrong, or may not change.
         FedsimError: as in :func:`run`.
     """
-    from fedsim.results.analysis import load
-
     path = user_path(folder)
     origin = Origin.read(path)
     experiment, changed = experiment_of(path, origin, overrides, given)
@@ -98,7 +90,7 @@ def resume(
         require_same_record(changed, (one for _, _, one in _folders(experiment, path)))
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
-            return load(path)
+            return path
         checks, placement = place(experiment, left, jobs, listener)
         _pack(experiment.code, placement)
         made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
@@ -109,7 +101,7 @@ def resume(
         if changed:
             note_changes(path, experiment, changed, made)
         execute(path, made, placement, experiment.config, checks, listener or Listener())
-    return load(path)
+    return path
 
 
 def _pack(code: UserCode, placement: Placement) -> None:

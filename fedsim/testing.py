@@ -16,7 +16,6 @@ import numpy as np
 from fedsim.acquisition import whole_cube
 from fedsim.config.construct import require_scenario
 from fedsim.errors import FedsimError
-from fedsim.imports import offers
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -34,6 +33,7 @@ from fedsim.rng import SERVER, Keys, SystemKeys, rng
 from fedsim.simulation.evaluation import call_once
 from fedsim.simulation.in_memory import Bowl, run_in_memory
 from fedsim.space import Array, Choice, Space, uniform_design
+from fedsim.usercode.calling import offers
 from fedsim.workload import KnowsOptimum, Scenario
 
 

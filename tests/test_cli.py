@@ -379,7 +379,7 @@ def folders(run: api.Run) -> object:
 KEYS: dict[str, tuple[Any, Effect]] = {
     "name": ("other", lambda run: run.folder.name.rpartition("-")[0]),
     "scenario": ({"name": "synthetic", "agents": 4}, recorded),
-    "method": ({"name": "random-search", "initial_points": 3}, recorded),
+    "method": ({"name": "dp-fts", "initial_points": 3}, recorded),  # the budget wants a private one
     "rounds": (3, recorded),
     "seeds": ([1], recorded),
     # Its draws may lead to the same points of a small grid; the releases are kept in any case.

@@ -33,7 +33,8 @@ config = {
 }
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
 try:
-    cluster.add_node(num_cpus=1)
+    # Else both nodes unpack the wheel into one folder of this machine, and disturb each other.
+    cluster.add_node(num_cpus=1, runtime_env_dir_name="resources_of_second_node")
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, runtime_env={"py_modules": [sys.argv[1]]})
     nodes = [node["NodeID"] for node in ray.nodes()]

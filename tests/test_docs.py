@@ -114,8 +114,8 @@ def test_extending_shows_the_tested_example_which_keeps_to_the_protocol(
     exec(resources, {})
     monkeypatch.syspath_prepend(ROOT / "docs" / "examples")
     exec(checks, {})
-    from fedsim.imports import load_class
     from fedsim.testing import check_method, check_scenario
+    from fedsim.usercode.loading import load_class
 
     check_method(load_class("hill:HillClimbing"))
     classifiers = load_class("classifier:Classifiers")()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.cli.completion import complete_run
-from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.options import JsonOption
+from fedsim.cli.consoles import make_console, print_json, print_text
+from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 from fedsim.errors import ConfigError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
@@ -24,12 +22,7 @@ DIGITS = 6
 
 
 def best(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, or that of a variant or seed.", autocompletion=complete_run
-        ),
-    ],
+    folder: AnyRunFolderArgument,
     agent: Annotated[
         str | None, typer.Option("--agent", "-i", help="An agent's number, or all.")
     ] = None,
@@ -39,6 +32,7 @@ def best(
 
     One for each variant and seed: the best agent's, or with --agent that of one agent or of all.
     """
+    from fedsim.cli.tables import print_table
     from fedsim.results.analysis import load
     from fedsim.results.best import best_of
 
@@ -66,12 +60,12 @@ def best(
         return
     console = make_console()
     shown = chosen if agent == "all" else list(winners.values())
-    console.print(_table(shown))
+    print_table(console, _table(shown))
     if of_all is not None and len(shown) > 1:
-        console.print(f"best of all: {_named(of_all)}", markup=False, soft_wrap=True)
+        print_text(console, f"best of all: {_named(of_all)}")
     errors = make_console(stderr=True)
     for sentence in missing:
-        errors.print(f"incomplete: {sentence}", style="yellow", markup=False, soft_wrap=True)
+        print_text(errors, f"incomplete: {sentence}", "yellow")
 
 
 def _number(agent: str | None) -> int | None:

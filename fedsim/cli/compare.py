@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsim.cli.completion import complete_run
-from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
 
@@ -37,6 +37,7 @@ def compare(
     as_json: JsonOption = False,
 ) -> None:
     """Compare variants: mean score over rounds, and differences paired on seeds."""
+    from fedsim.cli.tables import print_table
     from fedsim.results.analysis import load
     from fedsim.results.comparison import compare as compare_runs
 
@@ -46,9 +47,9 @@ def compare(
         print_json(_record(found))
         return
     console = make_console()
-    console.print(_table(found))
+    print_table(console, _table(found))
     for note in found.notes:
-        console.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        print_text(console, f"note: {note}", "yellow")
 
 
 def _record(found: Comparison) -> dict[str, Any]:
@@ -63,13 +64,12 @@ def _record(found: Comparison) -> dict[str, Any]:
 
 
 def _table(found: Comparison) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=found.title, box=None, pad_edge=False)
     several = len(found.rows) > 2
     table.add_column("variant", overflow="fold")
-    names = ["seeds", "score", f"better than {escape(found.baseline)} by", "p"]
+    names = ["seeds", "score", "better by", "p"]
     for name in (*names, *(["p, corrected"] if several else []), "verdict"):
         table.add_column(name, justify="right")
     for row in found.rows:
@@ -83,12 +83,17 @@ def _cells(row: Row, several: bool) -> list[str]:
     from fedsim.results.digits import with_error
 
     score = with_error(row.score, row.score_error)
-    cells = [escape(row.variant), str(row.seeds), score]
+    cells = [escape(row.variant), str(row.seeds), _glued(score)]
     one = row.difference
     if one is None:
-        return cells
-    cells += [with_error(one.gain, one.standard_error, "+"), _p(one.p_value)]
+        return [*cells, *([""] * (3 if several else 2)), "baseline"]
+    cells += [_glued(with_error(one.gain, one.standard_error, "+")), _p(one.p_value)]
     return [*cells, *([_p(one.p_corrected)] if several else []), one.verdict]
+
+
+def _glued(number: str) -> str:
+    """Return a number whose error stays whole where a line breaks."""
+    return number.replace("± ", "±")
 
 
 def _p(value: float) -> str:

@@ -20,6 +20,11 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     return Console(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
 
 
+def print_text(console: Console, text: str, style: str | None = None) -> None:
+    """Print a text as it is: the terminal breaks its lines, and brackets are no markup."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(record: Mapping[str, Any]) -> None:
     """Print a record as one line of JSON; NaN and infinity, which JSON lacks, become null."""
     from fedsim.files import format_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedsim.cli.completion import complete_data_set
-from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption, QuietOption
 from fedsim.errors import ConfigError, MissingDataError
 
@@ -57,7 +57,7 @@ def list_command(data: DataOption = None, as_json: JsonOption = False) -> None:
     console = make_console()
     console.print(_table(folder, sets))
     for file in (file for one in sets for file in one["files"] if file["problem"]):
-        console.print(file["problem"], style="bold red", markup=False, soft_wrap=True)
+        print_text(console, file["problem"], "bold red")
 
 
 @data_app.command("fetch")
@@ -88,7 +88,7 @@ def fetch_command(
         raise _not_fetchable(data_set, folder)
     path = folder / name / file.name
     if status is not None:
-        console.print(f"replacing {path}: it is damaged", markup=False, soft_wrap=True)
+        print_text(console, f"replacing {path}: it is damaged")
     _download(file, path, console)
     print(f"{name} downloaded and checksum verified: {path}")
 
@@ -101,7 +101,7 @@ def _download(file: DataFile, path: Path, console: Console) -> None:
     from fedsim.data.download import download
 
     size = decimal(file.size)
-    console.print(f"downloading {file.url} ({size})", markup=False, soft_wrap=True)
+    print_text(console, f"downloading {file.url} ({size})")
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -15,9 +14,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedsim.cli.consoles import print_text
 from fedsim.cli.notebook import NotebookView
-from fedsim.cli.notes import Notes, duration
+from fedsim.cli.notes import Notes
+from fedsim.cli.pace import Overall, Pace, Track
 from fedsim.record.progress import Progress
+from fedsim.results.naming import shortened
 from fedsim.running.jobs import Job, Listener
 
 LOG_SECONDS = 60.0
@@ -32,83 +34,6 @@ OTHER_LINES = 8
 
 LAST_FINISHED = 3
 """How many of the jobs that have finished are shown."""
-
-
-@dataclass
-class _Pace:
-    """How far something is, and how fast; what was done before a resume does not count.
-
-    Attributes:
-        total: how many steps there are.
-        first: the first step that counts, and when it was made.
-        last: the last step, and when it was made.
-    """
-
-    total: int
-    first: tuple[int, float]
-    last: tuple[int, float]
-
-    def time_left(self, now: float) -> str:
-        """Return the estimated time to the last step, or an empty string if it is unknown."""
-        (first, start), (last, end) = self.first, self.last
-        if last <= first:
-            return ""
-        pace = (end - start) / (last - first)
-        return duration(max(0.0, pace * (self.total - last) - (now - end)))
-
-
-@dataclass
-class _Track:
-    """What is known of a job.
-
-    Attributes:
-        job: the job.
-        resumed: whether an earlier process began it.
-        progress: what was last heard; None before its first round.
-        pace: of its rounds; None before its first round.
-        quiet_since: when its last line was printed, or when waiting for its first round began.
-        waiting: what keeps it waiting, or an empty text.
-        end: ``done`` or ``failed``; empty while it runs.
-    """
-
-    job: Job
-    resumed: bool
-    progress: Progress | None = None
-    pace: _Pace | None = None
-    quiet_since: float = 0.0
-    waiting: str = ""
-    end: str = ""
-
-
-@dataclass
-class _Overall:
-    """All jobs together, in rounds; the initial design counts as one.
-
-    Attributes:
-        jobs: how many jobs there are.
-        total: their rounds.
-        start: when they began.
-        done: the rounds that are done, by job.
-        before: those of them that were done before a resume, by job.
-        finished: how many jobs are done.
-    """
-
-    jobs: int
-    total: int
-    start: float
-    done: dict[Path, int] = field(default_factory=dict)
-    before: dict[Path, int] = field(default_factory=dict)
-    finished: int = 0
-
-    def time_left(self, now: float) -> str:
-        """Return the estimated time that is left, or an empty string if it is unknown."""
-        done, before = self.rounds, sum(self.before.values())
-        return _Pace(self.total, (before, self.start), (done, now)).time_left(now)
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds that are done."""
-        return sum(self.done.values())
 
 
 class _Line(NamedTuple):
@@ -137,9 +62,10 @@ class LiveDisplay(Listener):
         self._clock = clock
         self._draws = console.is_interactive or console.is_jupyter
         self._notes = Notes()
-        self._tracks: dict[Path, _Track] = {}
-        self._finished: list[_Track] = []
-        self._overall = _Overall(1, 0, clock())
+        self._tracks: dict[Path, Track] = {}
+        self._names: dict[str, str] = {}
+        self._finished: list[Track] = []
+        self._overall = Overall(1, 0, clock())
         self._quiet_since = clock()
         self._live: Live | NotebookView = (
             NotebookView(self.drawing)
@@ -172,8 +98,9 @@ class LiveDisplay(Listener):
         """Print the plan."""
         self._console.print(f"plan    {plan}", markup=False, highlight=False)
         self._console.print(f"folder  {folder}", markup=False, highlight=False)
+        self._names = shortened([job.name for job in jobs], MOST_NAME)
         rounds = sum(job.config.rounds + 1 for job in jobs)
-        self._overall = _Overall(len(jobs), rounds, self._clock())
+        self._overall = Overall(len(jobs), rounds, self._clock())
         self._quiet_since = self._clock()
 
     def started(self, job: Job) -> None:
@@ -187,7 +114,7 @@ class LiveDisplay(Listener):
             return
         reported = (progress.round, now)
         if track.pace is None:
-            track.pace = _Pace(progress.rounds, reported, reported)
+            track.pace = Pace(progress.rounds, reported, reported)
         track.pace.last, track.progress = reported, progress
         key = job.simulation.folder
         self._overall.done[key] = progress.round + 1
@@ -204,7 +131,7 @@ class LiveDisplay(Listener):
     def finished(self, job: Job) -> None:
         """Show that a job is done."""
         key = job.simulation.folder
-        track = self._tracks.pop(key, None) or _Track(job, resumed=True)
+        track = self._tracks.pop(key, None) or Track(job, resumed=True)
         track.end, track.waiting = "done", ""
         self._finished = [*self._finished[1 - LAST_FINISHED :], track]
         self._overall.finished += 1
@@ -248,7 +175,7 @@ class LiveDisplay(Listener):
             table.add_row(*line)
         return table
 
-    def _row(self, track: _Track, now: float, everything: bool) -> _Line:
+    def _row(self, track: Track, now: float, everything: bool) -> _Line:
         rounds = track.job.config.rounds
         done = rounds if track.end == "done" else track.progress.round if track.progress else 0
         left = track.end or (track.pace and track.pace.time_left(now)) or "-:--:--"
@@ -257,12 +184,16 @@ class LiveDisplay(Listener):
             note = Text(track.waiting, style="yellow")
         style = "progress.elapsed" if track.end else "progress.remaining"
         return _Line(
-            Text(track.job.name if self._overall.jobs == 1 else _shortened(track.job.name)),
+            Text(track.job.name if self._overall.jobs == 1 else self._name(track.job)),
             ProgressBar(rounds, done, BAR_WIDTH),
             f"{done}/{rounds}",
             note,
             Text(left, style="red" if track.end == "failed" else style),
         )
+
+    def _name(self, job: Job) -> str:
+        """Return a job's short name."""
+        return self._names.get(job.name) or shortened([job.name], MOST_NAME)[job.name]
 
     def _overall_row(self, now: float) -> _Line:
         overall = self._overall
@@ -274,7 +205,7 @@ class LiveDisplay(Listener):
             Text(overall.time_left(now) or "-:--:--", style="progress.remaining"),
         )
 
-    def _log(self, track: _Track) -> None:
+    def _log(self, track: Track) -> None:
         """Print a line about a job, unless a bar is drawn or there was one a moment ago."""
         if self._draws:
             return
@@ -294,18 +225,11 @@ class LiveDisplay(Listener):
             told = self._notes.note(track.job, track.progress, everything=True)
             parts += [f"round {track.progress.round} of {track.progress.rounds}, {told}"]
         parts += [f", {left} left" if left else ""]
-        self._console.print("".join(parts), markup=False, highlight=False, soft_wrap=True)
+        print_text(self._console, "".join(parts))
 
-    def _track(self, job: Job) -> _Track:
+    def _track(self, job: Job) -> Track:
         key = job.simulation.folder
         if key not in self._tracks:
             resumed = job.folder.journal.exists()
-            self._tracks[key] = _Track(job, resumed, quiet_since=self._quiet_since)
+            self._tracks[key] = Track(job, resumed, quiet_since=self._quiet_since)
         return self._tracks[key]
-
-
-def _shortened(name: str) -> str:
-    """Return a name without its middle, if it is long: variants of a sweep differ at their ends."""
-    if len(name) <= MOST_NAME:
-        return name
-    return f"{name[: MOST_NAME // 3]}…{name[1 - MOST_NAME + MOST_NAME // 3 :]}"

@@ -11,10 +11,10 @@ from typing import Any
 
 import typer
 
-from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.session import Session
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
-from fedsim.imports import shortened
+from fedsim.usercode.calling import shortened
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -61,7 +61,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         told = error.user_traceback if isinstance(error, UserCodeError) else ""
         return Failure(
             type(error).__name__,
-            shortened(str(error), MOST_CHARACTERS),
+            shortened(error.of_command_line, MOST_CHARACTERS),
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if error.folder is None else str(error.folder),
             told,
@@ -78,17 +78,17 @@ def report(failure: Failure, error: BaseException, session: Session) -> None:
     """Tell the user: in words on stderr, and as JSON on stdout if this was asked for."""
     console = make_console(stderr=True)
     if failure.traceback:
-        console.print(failure.traceback.rstrip(), markup=False, soft_wrap=True)
+        print_text(console, failure.traceback.rstrip())
     if isinstance(error, _ClickException):
         error.show()
     else:
         start = "" if failure.kind == "Interrupted" else "error: "
         told = f"{start}{failure.message}"
-        console.print(told, style="bold red", markup=False, soft_wrap=True)
+        print_text(console, told, "bold red")
     if again := _how_to_go_on(failure):
-        console.print(again, markup=False, soft_wrap=True)
+        print_text(console, again)
     if session.verbose:
-        console.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+        print_text(console, "".join(traceback.format_exception(error)))
     if session.as_json:
         print_json({"error": {**asdict(failure), "traceback": failure.traceback or None}})
 

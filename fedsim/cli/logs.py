@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedsim.cli.completion import complete_run
-from fedsim.cli.consoles import make_console, print_json
-from fedsim.cli.options import JsonOption
+from fedsim.cli.consoles import make_console, print_json, print_text
+from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 
 
 def logs(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, or that of a variant or seed.", autocompletion=complete_run
-        ),
-    ],
+    folder: AnyRunFolderArgument,
     agent: Annotated[
         int | None, typer.Option("--agent", "-i", help="Only what this agent printed.")
     ] = None,
@@ -39,8 +32,8 @@ def logs(
     console = make_console()
     for one, turn in printed:
         whose = turn.whose or f"{turn.process}, not ended"
-        console.print(f"{one.name}, {whose}:", style="bold", markup=False, soft_wrap=True)
-        console.print(turn.text.removesuffix("\n"), markup=False, soft_wrap=True)
+        print_text(console, f"{one.name}, {whose}:", "bold")
+        print_text(console, turn.text.removesuffix("\n"))
     if not printed:
         nobody = "" if agent is None else f" by agent {agent}"
         console.print(f"nothing was printed{nobody}")

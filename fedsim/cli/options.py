@@ -42,3 +42,7 @@ SetOption = Annotated[
 RunFolderArgument = Annotated[
     Path, typer.Argument(help="A run folder.", autocompletion=complete_run)
 ]
+AnyRunFolderArgument = Annotated[
+    Path,
+    typer.Argument(help="A run folder, or that of a variant or seed.", autocompletion=complete_run),
+]

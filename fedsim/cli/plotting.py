@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from fedsim.cli.completion import complete_run
-from fedsim.cli.consoles import make_console, print_json
+from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
 from fedsim.errors import ConfigError
 
@@ -56,7 +56,7 @@ def plot(
     drawn = chart(folders, **asked, facet=facet, labels=label)
     errors = make_console(stderr=True)
     for note in drawn.notes:
-        errors.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        print_text(errors, f"note: {note}", "yellow")
     path: Path | None = None
     if out is not None or not as_json:
         figure = draw(drawn, log=log, title=title, size=_inches(size))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsim.cli.completion import complete_backend, complete_source
-from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
+from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json, print_text
 from fedsim.cli.options import (
     JobsOption,
     JsonOption,
@@ -77,11 +77,12 @@ def run(
                 print_plan(result)
         else:
             from fedsim.cli.closing import close
+            from fedsim.results.analysis import load
             from fedsim.runner import run as start
 
             with _followed(context) as listener:
-                finished = start(experiment, out=out, jobs=jobs, listener=listener)
-            result = close(finished, make_console(quiet=as_json and context.obj.quiet))
+                path = start(experiment, out=out, jobs=jobs, listener=listener)
+            result = close(load(path), make_console(quiet=as_json and context.obj.quiet))
     if as_json:
         print_json(result)
 
@@ -100,17 +101,19 @@ def resume(
 ) -> None:
     """Resume an unfinished run from its last recorded evaluation."""
     from fedsim.cli.closing import close
+    from fedsim.results.analysis import load
     from fedsim.runner import resume as resume_run
 
     with only_json_on_stdout(as_json):
         done = _done(folder)
         with _followed(context) as listener:
-            finished = resume_run(folder, overrides=assignments or (), jobs=jobs, listener=listener)
+            path = resume_run(folder, overrides=assignments or (), jobs=jobs, listener=listener)
+        finished = load(path)
         resumed = done < len(finished.runs)
         if not resumed:
             told = f"{folder}: already done, there is nothing to resume"
             notes = make_console(stderr=True, quiet=context.obj.quiet)
-            notes.print(told, markup=False, soft_wrap=True)
+            print_text(notes, told)
         console = make_console(quiet=as_json and context.obj.quiet)
         result = {**close(finished, console), "resumed": resumed}
     if as_json:

@@ -11,6 +11,7 @@ import typer
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json
 from fedsim.cli.options import JsonOption
+from fedsim.errors import listed
 
 if TYPE_CHECKING:  # takes long to import, and --help does not need it
     from rich.table import Table
@@ -38,7 +39,9 @@ def runs(
     elif not found:
         print(f"no runs in {folder}; `fedsim run` makes one")
     else:
-        make_console().print(_table(found, datetime.now(UTC)))
+        from fedsim.cli.tables import print_table
+
+        print_table(make_console(), _table(found, datetime.now(UTC)))
 
 
 def _table(found: list[RunSummary], now: datetime) -> Table:
@@ -47,10 +50,10 @@ def _table(found: list[RunSummary], now: datetime) -> Table:
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    widest = max(len(str(run.folder)) for run in found)
-    table.add_column("folder", overflow="fold", min_width=min(widest, 40))
-    for name in ("status", "started", "rounds", "done", "variants"):
-        table.add_column(name, justify="right" if name == "rounds" else "left", overflow="fold")
+    table.add_column("folder", overflow="fold")
+    for name in ("status", "started", "rounds", "done"):
+        table.add_column(name, justify="right" if name == "rounds" else "left", no_wrap=True)
+    table.add_column("variants", overflow="fold")
     for run in found:
         cells = (
             Text(str(run.folder)),
@@ -67,7 +70,7 @@ def _table(found: list[RunSummary], now: datetime) -> Table:
 def _variants(run: RunSummary) -> str:
     """Return the first three labels, and how many there are."""
     more = len(run.variants) - 3
-    return ", ".join(run.variants[:3]) + (f" and {more} more" if more > 0 else "")
+    return listed(run.variants[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 def age(time: timedelta) -> str:

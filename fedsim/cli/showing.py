@@ -6,8 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
-from fedsim.cli.options import JsonOption, RunFolderArgument
+from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json, print_text
+from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 from fedsim.errors import RunFolderError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from fedsim.results.status import Status
 
 
-def show(folder: RunFolderArgument, as_json: JsonOption = False) -> None:
+def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
-    from fedsim.cli.summary import closing_table, privacy_lines
+    from fedsim.cli.summary import print_outcome, privacy_lines
     from fedsim.results.analysis import load
 
     with only_json_on_stdout(as_json):
@@ -30,15 +30,15 @@ def show(folder: RunFolderArgument, as_json: JsonOption = False) -> None:
     records = [seed.record for seed in seeds]
     states = {seed.record["status"] for seed in seeds}
     if "done" in states:
-        console.print(closing_table(records))
+        print_outcome(console, records)
     for line in (*filter(None, (seed.sentence for seed in seeds)), *privacy_lines(records)):
-        console.print(line, markup=False, soft_wrap=True)
+        print_text(console, line)
     if states & {"done", "running", "interrupted", "failed", "stopped"}:
         told = shlex.quote(str(run.folder))
-        console.print(f"best points: fedsim best {told}", markup=False, soft_wrap=True)
+        print_text(console, f"best points: fedsim best {told}")
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
         whole = shlex.quote(str(run.whole))
-        console.print(f"continue with: fedsim resume {whole}", markup=False, soft_wrap=True)
+        print_text(console, f"continue with: fedsim resume {whole}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
 

@@ -8,23 +8,36 @@ from statistics import mean
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
+from fedsim.cli.consoles import print_text
 from fedsim.cli.notes import rate
+from fedsim.cli.tables import print_table
+from fedsim.errors import listed
 from fedsim.results.digits import significant
 from fedsim.results.scores import known, mean_and_error, shown_scores
 
 Summary = dict[str, Any]
 
 
-def closing_table(summaries: Sequence[Summary]) -> Group:
-    """Return the table of outcomes, and a line for each seed with failures or without values.
+def print_outcome(console: Console, summaries: Sequence[Summary]) -> None:
+    """Print the table of outcomes, and a line for each seed that needs one.
 
-    The table has one row per variant, with means and standard errors over seeds.
+    The table has one row per variant, with means and standard errors over seeds. A line tells of
+    evaluations that failed, agents without values, and a lost journal.
     """
+    print_table(console, _closing_table(summaries))
+    for line in (
+        *(_failures(s) for s in summaries if s.get("evaluations_failed")),
+        *(_without_values(s) for s in summaries if _left_out(s)),
+        *(_named(s, s["lost"]) for s in summaries if s["status"] == "done" and s.get("lost")),
+    ):
+        print_text(console, line, "yellow")
+
+
+def _closing_table(summaries: Sequence[Summary]) -> Table:
     variants = dict.fromkeys(str(s["variant"]) for s in summaries)
     scores = shown_scores(summaries)
     private = any(_epsilon(s) for s in summaries)
@@ -32,7 +45,7 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
     failures = any(s.get("evaluations_failed") for s in summaries)
     title = "scores after the last round"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("variant", overflow="fold", min_width=min(20, max(map(len, variants))))
+    table.add_column("variant", overflow="fold")
     table.add_column("seeds", no_wrap=True)
     for name in scores:
         table.add_column(name.replace("_", " "), justify="right")  # may wrap: the error goes below
@@ -42,9 +55,7 @@ def closing_table(summaries: Sequence[Summary]) -> Group:
     for variant in variants:
         own = [s for s in summaries if s["variant"] == variant]
         table.add_row(*_row(own, scores, private, len(deltas) > 1, failures))
-    warnings = [_failures(s) for s in summaries if s.get("evaluations_failed")]
-    warnings += [_without_values(s) for s in summaries if _left_out(s)]
-    return Group(table, *warnings)
+    return table
 
 
 def _row(
@@ -87,21 +98,23 @@ def _loss(epsilon: dict[str, Any], accountant: str = "pld") -> str:
     return "∞" if loss is None or math.isinf(loss) else significant(loss, 3)
 
 
-def _failures(summary: Summary) -> Text:
-    words = f"{summary['variant']}, seed {summary['seed']}: {summary['evaluations_failed']} "
-    words += "evaluations failed and were skipped"
-    first = summary["first_failure"]
-    return Text(f"{words}; the first: {first}" if first else words, style="yellow")
+def _named(summary: Summary, sentence: str) -> str:
+    return f"{summary['variant']}, seed {summary['seed']}: {sentence}"
+
+
+def _failures(summary: Summary) -> str:
+    first = f"; the first: {summary['first_failure']}" if summary["first_failure"] else ""
+    count = summary["evaluations_failed"]
+    return _named(summary, f"{count} evaluations failed and were skipped{first}")
 
 
 def _left_out(summary: Summary) -> int:
     return int(summary.get("agents", 0) - summary.get("agents_with_values", 0))
 
 
-def _without_values(summary: Summary) -> Text:
-    words = f"{summary['variant']}, seed {summary['seed']}: the means leave out "
-    words += f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
-    return Text(words, style="yellow")
+def _without_values(summary: Summary) -> str:
+    some = f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
+    return _named(summary, f"the means leave out {some}")
 
 
 def privacy_lines(summaries: Sequence[Summary]) -> list[str]:
@@ -124,9 +137,9 @@ def _whose(own: Sequence[Summary], summaries: Sequence[Summary]) -> str:
     for variant in dict.fromkeys(s["variant"] for s in own):
         seeds = [s["seed"] for s in own if s["variant"] == variant]
         if len(seeds) == sum(s["variant"] == variant for s in summaries):
-            names.append(variant)
+            names.append(listed([variant]))
         else:
-            names.append(f"{variant} (seed {', '.join(map(str, seeds))})")
+            names.append(f"{listed([variant])} (seed {', '.join(map(str, seeds))})")
     return ", ".join(names)
 
 

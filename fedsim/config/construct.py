@@ -16,14 +16,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from fedsim.config.registry import METHODS, SCENARIOS, Entry
-from fedsim.config.schema import Settings, constructor_schema, short, validate
+from fedsim.config.schema import Settings, constructor_schema, validate
 from fedsim.config.spec import RunSpec
+from fedsim.config.words import short, written
 from fedsim.errors import ConfigError, nearest
-from fedsim.imports import class_path, offers, user_code
 from fedsim.protocol import Context, Method, PlansCosts, PrivacyEvent
 from fedsim.space import Space
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate
+from fedsim.usercode.calling import offers, user_code
+from fedsim.usercode.importing import activate
+from fedsim.usercode.loading import class_path
+from fedsim.usercode.sources import UserCode
 from fedsim.workload import Scenario
 
 
@@ -104,8 +106,8 @@ def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, 
     for key, value in entry.fixed.items():
         if key in given and given[key] != value:
             raise ConfigError(
-                f"{section}.{key}: {name} fixes it at {value!r}, got {given[key]!r}; "
-                f"choose another {section}.name to change it"
+                f"{section}.{key}: {name} fixes it at {written(value)}, got "
+                f"{written(given[key])}; choose another {section}.name to change it"
             )
     if entry.is_object:
         if len(given) > 1:
@@ -118,6 +120,17 @@ def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, 
     return {"name": name, **values.model_dump(mode="json", by_alias=True)}
 
 
+def section_schema(section: str, name: str, code: UserCode) -> type[BaseModel] | None:
+    """Return what checks the settings of a scenario or method; None for an object.
+
+    Raises:
+        ConfigError: if the name is unknown, or the constructor cannot be understood.
+        UserCodeError: if importing a user's module raises.
+    """
+    entry = find(section, name, code)
+    return None if entry.is_object else constructor_schema(entry.load(), section)
+
+
 def find(section: str, name: str, code: UserCode) -> Entry:
     """Return the registered entry of a name, or one for a user's ``module:Class``.
 
@@ -128,8 +141,9 @@ def find(section: str, name: str, code: UserCode) -> Entry:
     if name in registered:
         return registered[name]
     if ":" not in name:
-        meant = class_path(name)
-        hint = f"; did you mean {meant!r}?" if meant else nearest(name, registered)
+        stem = name.removesuffix(".yaml").removesuffix(".yml")  # a ready configuration's file
+        meant = class_path(name) if stem == name else ""
+        hint = f"; did you mean {meant!r}?" if meant else nearest(stem, registered)
         own = "" if "did you mean" in hint else "; for a class of your own, use module:Class"
         raise ConfigError(f"{section}.name: unknown name {name!r}{hint}{own}")
     entry = Entry(name, code=code)

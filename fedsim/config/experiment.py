@@ -15,8 +15,8 @@ from fedsim.config.targets import calibrated
 from fedsim.config.variants import expand_variants
 from fedsim.data.datasets import existing_folder
 from fedsim.files import current_folder, user_path
-from fedsim.given import named, user_code
-from fedsim.usercode import UserCode
+from fedsim.usercode.given import code_of, named
+from fedsim.usercode.sources import UserCode
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def prepare(
     chosen = {key: value for key, value in sections.items() if value is not None}
     raw, things = named({**read_config(source), **chosen})
     raw = apply_overrides(raw, overrides)
-    code = user_code(raw, _folders(source), things)
+    code = code_of(raw, _folders(source), things)
     config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from fedsim.config.construct import resolve_section
+from fedsim.config.construct import resolve_section, section_schema
 from fedsim.config.schema import validate
 from fedsim.config.sweeps import flattened, swept
-from fedsim.errors import ConfigError
+from fedsim.config.words import misplaced_key, missing_key, places_of
+from fedsim.errors import ConfigError, FedsimError
 from fedsim.resources import Resources
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000
@@ -80,11 +82,17 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 def parse_seeds(value: Any) -> Any:
-    """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list; anything else unchanged."""
+    """Return a list of seeds from 3, "0-9", "1,4,7-9" or a list, which is unchanged.
+
+    Raises:
+        ConfigError: if it is anything else.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return [value]
     if not isinstance(value, str):
-        return value
+        if isinstance(value, (list, tuple)) and value:
+            return value
+        raise ConfigError(f"seeds: expected e.g. 3, 0-9, 1,4,7-9 or a list of seeds, got {value!r}")
     seeds: list[int] = []
     for part in value.split(","):
         first, dash, last = part.strip().partition("-")
@@ -104,7 +112,7 @@ def named(value: Any) -> Any:
 
 def _section(value: Any) -> Any:
     if not isinstance(value, (str, Mapping)):
-        raise PydanticCustomError("section", "expected a name, or a mapping with a name")
+        raise PydanticCustomError("section", "Input should be a name, or a mapping with a name")
     return named(value)
 
 
@@ -191,11 +199,14 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
     Raises:
         ConfigError: for the first error found.
     """
+    _check_places(raw, code)
     config = validate(Config, raw, "")
     for section in ("scenario", "method"):
-        name = getattr(config, section).get("name")
+        given = getattr(config, section)
+        name = given.get("name")
         if name is None:
-            raise ConfigError(f"{section}.name: missing; it has no default")
+            beside = {key: value for key, value in given.items() if key != "name"}
+            raise ConfigError(missing_key(section, "name", beside))
         if not isinstance(name, str):
             raise ConfigError(f"{section}.name: expected a name, got {name!r}")
     if not config.name:
@@ -207,6 +218,20 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
     config.scenario = resolve_section("scenario", config.scenario, code)
     config.method = resolve_section("method", config.method, code)
     return config
+
+
+def _check_places(raw: Mapping[str, Any], code: UserCode) -> None:
+    """Refuse a key at the top that belongs into a section."""
+    for key in (key for key in raw if isinstance(key, str) and key not in Config.model_fields):
+        places = places_of(key, Config)
+        for section in ("scenario", "method"):
+            given = named(raw.get(section))
+            if isinstance(given, Mapping) and isinstance(given.get("name"), str):
+                with suppress(FedsimError):  # the section's own mistakes come later
+                    schema = section_schema(section, given["name"], code)
+                    places += places_of(key, schema, section)
+        if places:
+            raise ConfigError(misplaced_key(key, raw[key], places))
 
 
 def delta_of(config: Config, agents: int) -> float:

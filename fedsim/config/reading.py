@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import yaml
 
 from fedsim.config.ready import ready_names, ready_text
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
@@ -38,12 +39,25 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
             f"{text}: a Python file; expected a configuration, whose scenario.name may be "
             f"{path.stem}:Class"
         )
+    if path.is_dir():
+        raise ConfigError(f"{text}: a folder; {_in_folder(path)}")
     if not path.is_file():
-        folder = " (it is a folder)" if path.is_dir() else ""
         beside = (str(p) for ext in ("yaml", "yml") for p in path.parent.glob(f"*.{ext}"))
         hint = nearest(text, [*ready_names(), *beside])
-        raise ConfigError(f"{text}: neither a file nor a ready configuration{folder}{hint}")
+        raise ConfigError(f"{text}: neither a file nor a ready configuration{hint}")
     return read_yaml(path)
+
+
+def _in_folder(path: Path) -> str:
+    """Return what may have been meant by a folder where a configuration was expected."""
+    told = shlex.quote(str(path))
+    if (path / "origin.yaml").exists():
+        again = shlex.quote(str(path / "config.yaml"))
+        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it anew"
+    files = sorted(one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
+    if files:
+        return f"expected a file: did you mean {str(files[0])!r}?"
+    return "expected a configuration file, or a ready one: `fedsim list` shows them"
 
 
 def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -57,11 +71,15 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set: expected key=value, got {assignment!r}")
+            raise of_option(
+                "--set", ConfigError(f"overrides: expected key=value, got {assignment!r}")
+            )
         try:
             value = parse_yaml(text)
         except yaml.YAMLError:
-            raise ConfigError(f"--set: {key}: cannot read the value {text!r} as YAML") from None
+            raise of_option(
+                "--set", ConfigError(f"overrides: {key}: cannot read the value {text!r} as YAML")
+            ) from None
         node = result
         *parents, last = key.strip().split(".")
         for part in parents:
@@ -71,7 +89,9 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
                 node[part] = {"name": node[part]}
             node = node[part]
             if not isinstance(node, dict):
-                raise ConfigError(f"--set: {key}: {part!r} has no keys of its own")
+                raise of_option(
+                    "--set", ConfigError(f"overrides: {key}: {part!r} has no keys of its own")
+                )
         node[last] = value
         given[*parents, last] = node
     for path, node in given.items():

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedsim.given import Given
-from fedsim.imports import load_class
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate
+from fedsim.usercode.given import Given
+from fedsim.usercode.importing import activate
+from fedsim.usercode.loading import load_class
+from fedsim.usercode.sources import UserCode
 
 
 @dataclass(frozen=True)

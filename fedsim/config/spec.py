@@ -10,7 +10,7 @@ from typing import Any
 from fedsim.config.schema import Settings
 from fedsim.errors import require
 from fedsim.resources import Resources
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
 
 Availability = float | tuple[float, ...]
 """The probability that an agent takes part in a round: one for all, or one per agent."""

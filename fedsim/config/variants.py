@@ -12,9 +12,10 @@ from fedsim.config.model import Config, named
 from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
 from fedsim.config.sweeps import VARIABLE
-from fedsim.errors import ConfigError, nearest
+from fedsim.config.words import unknown_key
+from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL, slugify
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""
@@ -56,7 +57,7 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
         return config.model_copy(deep=True, update={"variants": {}, "noise_control": False})
     for key in changes:
         if key not in VARIABLE:
-            raise ConfigError(f"{key}: unknown key{nearest(str(key), VARIABLE)}")
+            raise ConfigError(unknown_key("", str(key), changes[key], VARIABLE))
     merged = config.model_dump(exclude={"variants", "grid", "zip", "noise_control"})
     changes = {key: named(value) if key in SECTIONS else value for key, value in changes.items()}
     for section in SECTIONS:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from fedsim.data.catalogue import DATA_SETS, DataFile, DataSet
-from fedsim.errors import ConfigError, MissingDataError, nearest
+from fedsim.errors import ConfigError, MissingDataError, nearest, of_option
 from fedsim.files import user_path
 
 
@@ -53,11 +53,12 @@ def existing_folder(given: str | Path | None) -> Path | None:
     """
     folder = named_folder(given)
     if folder is not None and not folder.is_dir():
-        setting = "--data" if given else "the variable FEDSIM_DATA"
-        raise ConfigError(
+        setting = "data_dir" if given else "the variable FEDSIM_DATA"
+        error = ConfigError(
             f"{setting}: expected the folder of the data sets, got {folder}, which is no folder; "
             "choose another, or create it with `fedsim data fetch`"
         )
+        raise of_option("--data", error) if given else error
     return folder
 
 
@@ -99,7 +100,7 @@ def locate(name: str, data_dir: Path | None) -> Path:
     get_it = f"download it with {command}" if fetchable else f"{command} shows where to get it"
     raise MissingDataError(
         f"the data set {name} is not in {folder} (expected {expected}); {get_it}, or, if you have "
-        "it, set --data DIR or the variable FEDSIM_DATA to the folder that contains "
+        "it, set data_dir (--data DIR) or the variable FEDSIM_DATA to the folder that contains "
         f"{name}/{data_set.files[0].name}"
     )
 

@@ -27,6 +27,10 @@ class SilentServer:
         """Do nothing."""
 
 
+MOST_INITIAL_POINTS = 10_000
+"""All of a design are there at once, and models take the cube of their number in time."""
+
+
 def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
     """Return ``count`` uniform points of a box; the key is the same for all methods."""
     points = uniform_design(space, box, count, keys("initial-design"))
@@ -37,9 +41,10 @@ def check_initial_points(count: int) -> int:
     """Return ``count``.
 
     Raises:
-        ConfigError: if it is below 1.
+        ConfigError: if it is below 1, or above :data:`MOST_INITIAL_POINTS`.
     """
-    require(count >= 1, "method.initial_points", "at least 1", count)
+    expected = f"1 to {MOST_INITIAL_POINTS:,}"
+    require(1 <= count <= MOST_INITIAL_POINTS, "method.initial_points", expected, count)
     return count
 
 

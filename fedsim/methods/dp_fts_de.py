@@ -123,7 +123,7 @@ class DPFTSDE:
     Args:
         context: the federation.
         subregions: P, at least 1.
-        initial_points: points of each agent's initial design, at least 1.
+        initial_points: points of each agent's initial design, 1 to 10,000.
         local_initial_design: whether an agent's initial design stays in its own sub-region.
         own_probability: p_t, t = 1, 2, ...: ``1 - 1/t``, ``1 - 1/sqrt(t)``, ``1 - 1/t^2`` or
             any other exponent, a constant in [0, 1], or a class of yours: its name
@@ -182,8 +182,14 @@ class DPFTSDE:
 
     def planned_costs(self) -> list[PrivacyEvent]:
         """Return the costs of all releases of a run; empty without privacy."""
-        costs = (self._aggregator().cost(t) for t in range(self._releases))
-        return [cost for cost in costs if not isinstance(cost, Uncharged)]
+        aggregator, costs = self._aggregator(), dict[float, PrivacyEvent | Uncharged]()
+        found = []
+        for t in range(self._releases):  # a million may have few different weights
+            emphasis = self._weights.emphasis(t)
+            if emphasis not in costs:
+                costs[emphasis] = aggregator.cost(t)
+            found.append(costs[emphasis])
+        return [cost for cost in found if not isinstance(cost, Uncharged)]
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         agents, features = self._context.agents, self._work.settings.features

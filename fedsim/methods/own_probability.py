@@ -15,7 +15,8 @@ from numbers import Real
 from typing import Any
 
 from fedsim.errors import ConfigError, RunError
-from fedsim.imports import load_class, user_code
+from fedsim.usercode.calling import user_code
+from fedsim.usercode.loading import load_class
 
 Schedule = Callable[[int], float]
 """p_t in [0, 1] of an agent's t-th query, t = 1, 2, ...; the same for the same t."""

@@ -30,10 +30,10 @@ class RandomSearch:
 
     Args:
         context: the federation.
-        initial_points: points of the initial design, at least 1.
+        initial_points: points of the initial design, 1 to 10,000.
 
     Raises:
-        ConfigError: if ``initial_points`` is below 1.
+        ConfigError: if ``initial_points`` is outside its range.
     """
 
     def __init__(self, context: Context, *, initial_points: int = 10) -> None:

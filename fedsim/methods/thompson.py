@@ -32,11 +32,11 @@ class ThompsonSampling:
 
     Args:
         context: the federation.
-        initial_points: points of the initial design, at least 1.
+        initial_points: points of the initial design, 1 to 10,000.
         surrogate: the agents' Gaussian processes.
 
     Raises:
-        ConfigError: if ``initial_points`` is below 1.
+        ConfigError: if ``initial_points`` is outside its range.
     """
 
     def __init__(

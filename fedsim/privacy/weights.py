@@ -75,7 +75,10 @@ class WeightSchedule:
         if not self.adaptive or t < self.hold:
             return self.a + 1.0
         if t < self.hold + self.decay:
-            return float(np.linspace(self.a + 1.0, 1.0, self.decay)[t - self.hold])
+            if t == self.hold + self.decay - 1 and self.decay > 1:
+                return 1.0
+            start = self.a + 1.0
+            return start + (t - self.hold) * ((1.0 - start) / max(1, self.decay - 1))
         return 1.0
 
 

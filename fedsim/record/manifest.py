@@ -18,9 +18,10 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import FedsimError, RunFolderError
+from fedsim.files import RESTORE
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
-from fedsim.record.runfolder import RunFolder
+from fedsim.record.runfolder import REMAKE, RunFolder
 from fedsim.record.tally import Tally
 from fedsim.space import Choice, Parameter, Space
 from fedsim.space.parameters import AnyParameter
@@ -79,11 +80,11 @@ class Facts:
             first, path = error.errors()[0], folder.path / "manifest.json"
             where = ".".join(map(str, first["loc"]))
             raise RunFolderError(
-                f"{path}: damaged: {where}: {first['msg']}, got {first['input']!r}"
+                f"{path}: damaged: {where}: {first['msg']}, got {first['input']!r}; {REMAKE}"
             ) from error
         except (LookupError, TypeError, ValueError) as error:
             raise RunFolderError(
-                f"{folder.path}: config.yaml or manifest.json is damaged ({error!r})"
+                f"{folder.path}: config.yaml or manifest.json is damaged ({error!r}); {RESTORE}"
             ) from error
 
     @property

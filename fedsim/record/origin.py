@@ -3,20 +3,24 @@
 ``origin.yaml`` holds the folders and the SHA-256 of every module; ``code/`` holds the modules, and
 ``code-2/`` those of the first resume with others. They are a record, and never imported: a resume
 reads the files that they were copied from, and says if those have changed. Classes and objects that
-were given in Python (see :mod:`fedsim.given`) are recorded by name and source; to resume such a run
-is for a process that has them.
+were given in Python (see :mod:`fedsim.usercode.given`) are recorded by name and source; to resume
+such a run is for a process that has them.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from fedsim.errors import RunFolderError, cannot_write
-from fedsim.files import read_yaml, slugify, write_atomically
-from fedsim.usercode import UserCode
+from fedsim.files import RESTORE, read_yaml, slugify, write_atomically
+from fedsim.usercode.sources import UserCode
 
 FILE = "origin.yaml"
 
@@ -32,8 +36,7 @@ class Origin:
         given: the classes and objects that the run was given in Python, by name: ``kind`` (class
             or object), the SHA-256 of the ``source``, and a hash of an object's ``state``; the
             hashes are empty if they are not known.
-        variants: the labels of the variants, in order; none if an earlier version did not keep
-            them.
+        variants: the labels of the variants, in order, as far as they are known.
     """
 
     import_from: tuple[str, ...]
@@ -54,22 +57,29 @@ class Origin:
         """Read the origin of a run folder.
 
         Raises:
-            RunFolderError: if it is not a run folder.
+            RunFolderError: if it is not a run folder, or the file is damaged.
         """
+        if (words := not_a_folder(folder)) is not None:
+            raise RunFolderError(words)
         if not (folder / "config.yaml").exists() or not (folder / FILE).exists():
             raise RunFolderError(
                 f"{folder}: not a run folder (no {FILE}); give the run folder itself"
             )
-        found = read_yaml(folder / FILE)
-        folders = found["import_from"]  # earlier versions knew one
-        places = (folders,) if isinstance(folders, str) else tuple(folders)
-        return cls(
-            places,
-            found["data_dir"],
-            found.get("modules", {}),
-            found.get("given", {}),
-            tuple(found.get("variants", ())),
-        )
+        found = read_yaml(folder / FILE, kept=True)
+        folders = found.get("import_from")  # earlier versions knew one
+        found = {"modules": {}, "given": {}, **found}
+        found["import_from"] = [folders] if isinstance(folders, str) else folders
+        if "variants" not in found:  # as earlier versions left it
+            variants = read_yaml(folder / "config.yaml", kept=True).get("variants")
+            found["variants"] = [*map(str, variants)] if isinstance(variants, dict) else []
+        try:
+            return _origin_type().validate_python(found)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise RunFolderError(
+                f"{folder / FILE}: damaged: {where}: {first['msg']}; {RESTORE}"
+            ) from error
 
     def record(self) -> dict[str, Any]:
         """Return what ``origin.yaml`` holds."""
@@ -86,6 +96,23 @@ class Origin:
 
     def _hashes(self) -> dict[str, str]:
         return {**self.modules, **{name: one["source"] for name, one in self.given.items()}}
+
+
+@cache
+def _origin_type() -> TypeAdapter[Origin]:
+    return TypeAdapter(Origin)
+
+
+def not_a_folder(path: Path) -> str | None:
+    """Return why a path cannot be a run folder, and what to do; None if it is a folder."""
+    if path.is_dir():
+        return None
+    told = shlex.quote(str(path))
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        return f"{path}: not a run folder, but a configuration: `fedsim run {told}` runs it"
+    if path.exists():
+        return f"{path}: not a run folder, but a file"
+    return f"{path}: not a run folder: there is no such folder; `fedsim runs` lists runs"
 
 
 def keep_code(folder: Path, code: UserCode) -> Path | None:

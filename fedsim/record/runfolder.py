@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import RunFolderError, cannot_write
+from fedsim.errors import RunFolderError, cannot_write, of_option
 from fedsim.files import (
     arrays_under,
     format_json,
@@ -47,7 +47,10 @@ from fedsim.files import (
 from fedsim.protocol import State
 from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
+
+REMAKE = "remove it and `fedsim resume` the run: the journal holds everything that is needed"
+"""What to do about a manifest that is damaged."""
 
 NOTHING_STARTED = "nothing was started: make room, then run it again"
 
@@ -118,7 +121,7 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """Return this run's configuration; raises RunFolderError if it cannot be read."""
-        return read_yaml(self.path / "config.yaml")
+        return read_yaml(self.path / "config.yaml", kept=True)
 
     def manifest(self) -> dict[str, Any]:
         """Return the manifest, or an empty one if the run never started."""
@@ -128,9 +131,10 @@ class RunFolder:
         try:
             found = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise RunFolderError(f"{path}: cannot be read: {error}") from error
+            raise RunFolderError(f"{path}: cannot be read: {error}; {REMAKE}") from error
         if not isinstance(found, dict):
-            raise RunFolderError(f"{path}: expected a JSON object, got {type(found).__name__}")
+            got = type(found).__name__
+            raise RunFolderError(f"{path}: expected a JSON object, got {got}; {REMAKE}")
         return found
 
     def update_manifest(self, **changes: Any) -> None:
@@ -208,8 +212,11 @@ def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Pa
     try:
         if out is not None:
             if out.exists():
-                raise RunFolderError(
-                    f"--out: {out} already exists; choose a new folder, or `fedsim resume {out}`"
+                raise of_option(
+                    "--out",
+                    RunFolderError(
+                        f"out: {out} already exists; choose a new folder, or `fedsim resume {out}`"
+                    ),
                 )
             out.mkdir(parents=True)
             return out

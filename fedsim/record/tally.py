@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fedsim.means import mean
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Entry, StepEntry
 from fedsim.space import Array
@@ -128,13 +129,13 @@ class Tally:
         known = observed > -math.inf
         if not known.any():
             return Scores()
-        mean, best = self._best(observed[known])
-        scores = Scores(mean, best, agents=int(known.sum()))
+        average, best = self._best(observed[known])
+        scores = Scores(average, best, agents=int(known.sum()))
         if not self._all_noiseless:
             return scores
         noiseless, chosen = np.array(self._noiseless)[known], np.array(self._chosen)[known]
-        mean, best = self._best(noiseless)
-        scores = replace(scores, mean_best_noiseless=mean, best_noiseless=best)
+        average, best = self._best(noiseless)
+        scores = replace(scores, mean_best_noiseless=average, best_noiseless=best)
         if self.optima is None:
             return scores
         optima = self._sign * np.array(self.optima)[known]
@@ -142,19 +143,12 @@ class Tally:
             simple, inference = optima - noiseless, optima - chosen
         return replace(
             scores,
-            mean_simple_regret=_mean(simple),
+            mean_simple_regret=mean(simple),
             simple_regret=float(simple.min()),
-            mean_inference_regret=_mean(inference),
+            mean_inference_regret=mean(inference),
             inference_regret=float(inference.min()),
         )
 
     def _best(self, values: Array) -> tuple[float, float]:
         """Return the mean and the best of values of which larger is better, in their own sign."""
-        return self._sign * _mean(values), self._sign * float(values.max())
-
-
-def _mean(values: Array) -> float:
-    """Return the mean of finite values, shape (n,); their sum may overflow, their mean does not."""
-    with np.errstate(over="ignore"):
-        mean = float(values.mean())
-    return mean if math.isfinite(mean) else float((values / len(values)).sum())
+        return self._sign * mean(values), self._sign * float(values.max())

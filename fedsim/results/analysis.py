@@ -6,16 +6,18 @@ journals, and what is missing is said.
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from fedsim.errors import RunFolderError
-from fedsim.files import NOISE_CONTROL, read_yaml, user_path
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.files import RESTORE, read_yaml, user_path
+from fedsim.record.origin import not_a_folder
 from fedsim.record.runfolder import RunFolder, run_folder_of
-from fedsim.results.seeds import SeedRun, is_run, is_seed, seed_folders, subfolders
+from fedsim.results.seeds import SeedRun, in_order, is_run, is_seed, seed_folders, subfolders
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -48,7 +50,7 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         """The whole resolved configuration."""
-        return read_yaml(self.folder / "config.yaml")
+        return read_yaml(self.folder / "config.yaml", kept=True)
 
     @property
     def observations(self) -> pd.DataFrame:
@@ -59,6 +61,10 @@ class Run:
     def rounds(self) -> pd.DataFrame:
         """All rounds so far, with columns ``variant`` and ``seed``; see :meth:`read`."""
         return self._warned("rounds")
+
+    def __repr__(self) -> str:
+        variants = len({run.variant for run in self.runs})
+        return f"Run({str(self.folder)!r}, variants: {variants}, seeds: {len(self.runs)})"
 
     def summaries(self) -> list[dict[str, Any]]:
         """Return every seed's outcome."""
@@ -143,7 +149,8 @@ class Run:
             if len(part) or (empty and not incomplete):
                 found.append((run, part))
         if not found:
-            nothing = f"{self.folder}: nothing is recorded yet; `fedsim resume` continues the run"
+            again = f"`fedsim resume {shlex.quote(str(self.whole))}` continues the run"
+            nothing = f"{self.folder}: nothing is recorded yet; {again}"
             raise errors[0] if errors else RunFolderError(nothing)
         return found, missing
 
@@ -161,13 +168,23 @@ AnyRun = Run | str | Path
 """A run, or its folder."""
 
 
-def opened(runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
+def opened(*runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
     """Return one or several runs; folders are opened.
 
+    Args:
+        runs: runs, folders, or sequences of them.
+
     Raises:
+        ConfigError: if there is none, or one is something else.
         RunFolderError: if one is not a run folder.
     """
-    several = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    several: list[AnyRun] = []
+    for one in runs:
+        several += list(one) if isinstance(one, (list, tuple)) else [cast(AnyRun, one)]
+    wrong = [one for one in several if not isinstance(one, (Run, str, Path))]
+    if wrong or not several:
+        got = type(wrong[0]).__name__ if wrong else "none"
+        raise ConfigError(f"runs: expected runs or their folders, got {got}")
     return [run if isinstance(run, Run) else load(run) for run in several]
 
 
@@ -178,8 +195,8 @@ def load(folder: str | Path) -> Run:
         RunFolderError: if it is not a run folder, or two of its folders are the same seed.
     """
     path = user_path(folder)
-    if not path.is_dir():
-        raise RunFolderError(f"{path}: not a run folder: there is no such folder")
+    if (words := not_a_folder(path)) is not None:
+        raise RunFolderError(words)
     if is_seed(path.resolve()):
         return Run(path, (SeedRun(_label(path.resolve().parent), RunFolder(path.resolve())),))
     found = seed_folders(path)
@@ -188,20 +205,9 @@ def load(folder: str | Path) -> Run:
     labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
     _check_different(runs)
-    order = _order(path)
-    runs.sort(key=lambda run: (_rank(run.variant, order), run.variant, run.seed))
+    order = in_order(labels.values(), path)
+    runs.sort(key=lambda run: (order.index(run.variant), run.seed))
     return Run(path, tuple(runs))
-
-
-def _order(folder: Path) -> list[str]:
-    """Return the labels of a run's variants in their order, as far as it is known."""
-    if not is_run(folder):
-        return []
-    order = read_yaml(folder / "origin.yaml").get("variants")
-    if isinstance(order, list):
-        return [str(label) for label in order]
-    variants = read_yaml(folder / "config.yaml").get("variants")  # as earlier versions had it
-    return list(variants) if isinstance(variants, dict) else []
 
 
 def _hint(path: Path) -> str:
@@ -229,12 +235,7 @@ def _label(folder: Path) -> str:
     if marker.exists():
         return marker.read_text("utf-8").strip()
     config = next(one for one in subfolders(folder) if is_seed(one)) / "config.yaml"
-    method = read_yaml(config).get("method")
+    method = read_yaml(config, kept=True).get("method")
     if not isinstance(method, dict) or "name" not in method:
-        raise RunFolderError(f"{config}: damaged: method.name is missing")
+        raise RunFolderError(f"{config}: damaged: method.name is missing; {RESTORE}")
     return str(method["name"])
-
-
-def _rank(label: str, order: Sequence[str]) -> int:
-    """Return a variant's position in the configuration; its noise-only control has the same."""
-    return order.index(name) if (name := label.removesuffix(NOISE_CONTROL)) in order else -1

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
+from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.digits import significant, with_error
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
 from fedsim.results.naming import variants_of
-from fedsim.results.significance import holm, mean, standard_error, student_p, welch
+from fedsim.results.significance import holm, student_p, welch
 
 LEVEL = 0.05
 """The probability of a false verdict, over all comparisons of a table."""
@@ -141,13 +142,15 @@ class Comparison:
             for row in self.rows
         )
 
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.frame().to_string(index=False)}"
+
     def _repr_html_(self) -> str:
         return f"<p>{self.title}</p>{self.frame().to_html(index=False)}"
 
 
 def compare(
-    runs: AnyRun | Sequence[AnyRun],
-    *,
+    *runs: AnyRun | Sequence[AnyRun],
     rounds: tuple[int, int] | None = None,
     baseline: str | None = None,
     labels: Sequence[str] | None = None,
@@ -155,22 +158,25 @@ def compare(
     """Compare the variants of one run, or of several.
 
     Args:
-        runs: runs, or their folders; they may be unfinished.
+        runs: runs, their folders, or lists of them; they may be unfinished.
         rounds: the first and last round to average over; by default 1 to the last that all
             variants have.
         baseline: what to compare with; by default the first variant.
         labels: what the runs are called, one for each.
 
     Raises:
-        ConfigError: if the baseline is unknown, some variant does not have the rounds, or no
-            variant can be compared with the baseline.
+        ConfigError: if there is no run, the baseline is unknown, some variant does not have the
+            rounds, or no variant can be compared with the baseline.
         RunFolderError: if a run has nothing to show.
     """
-    found, missing = entrants(opened(runs), labels)
+    found, missing = entrants(opened(*runs), labels)
     names = [one.label for one in found]
     against = names[0] if baseline is None else baseline
     if against not in names:
-        raise ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}")
+        raise of_option(
+            "--baseline",
+            ConfigError(f"baseline: unknown variant {against!r}{nearest(against, names)}"),
+        )
     first, last = _bounds(found, rounds)
     scores = {one.label: one.scores(first, last) for one in found}
     base = found[names.index(against)]
@@ -224,8 +230,11 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
         return min(1, last), last
     if not 0 <= rounds[0] <= min(rounds[1], last):
         all_have = ", the rounds that all variants have" if len(found) > 1 else ""
-        raise ConfigError(
-            f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+        raise of_option(
+            "--rounds",
+            ConfigError(
+                f"rounds: expected some of 0 to {last}{all_have}, got {rounds[0]} to {rounds[1]}"
+            ),
         )
     return rounds[0], min(rounds[1], last)
 

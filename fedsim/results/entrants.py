@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from fedsim.errors import RunFolderError
-from fedsim.files import read_yaml
+from fedsim.means import means
 from fedsim.record.manifest import Facts
+from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run
 from fedsim.results.naming import labels_of
 from fedsim.results.seeds import SeedRun
-from fedsim.results.significance import means
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
 """The metrics that variants are compared on: the first, if it is known."""
@@ -152,11 +152,10 @@ def _scenario(seed: SeedRun, run: Run, *, alone: bool) -> str | None:
 
 def _code(run: Run, config: Mapping[str, Any]) -> Any:
     """Return what tells a run's own code from another's: its modules, without the method's own."""
-    origin = read_yaml(run.whole / "origin.yaml")
-    if config["scenario"]["name"] in (origin.get("given") or {}):  # in Python
-        return origin["given"][config["scenario"]["name"]]
-    modules = dict(origin.get("modules") or {})
+    origin = Origin.read(run.whole)
+    if config["scenario"]["name"] in origin.given:  # in Python
+        return origin.given[config["scenario"]["name"]]
     own, method = (str(config[k]["name"]).partition(":")[0] for k in ("scenario", "method"))
-    if own not in modules:  # of an earlier version, which did not keep the code
-        return origin.get("import_from")
-    return {name: digest for name, digest in modules.items() if name == own or name != method}
+    if own not in origin.modules:  # of an earlier version, which did not keep the code
+        return origin.import_from
+    return {name: sha for name, sha in origin.modules.items() if name == own or name != method}

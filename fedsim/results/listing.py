@@ -12,7 +12,7 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.locking import is_locked
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.seeds import is_run, seed_folders
+from fedsim.results.seeds import in_order, is_run, seed_folders
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -67,9 +67,10 @@ def list_runs(folder: str | Path = "runs") -> list[RunSummary]:
     """
     path = user_path(folder)
     if not path.is_dir():
-        raise RunFolderError(f"{path}: expected a folder with runs, found no such folder")
-    found = sorted((_summary(run) for run in _run_folders(path, LEVELS)), key=lambda r: r.folder)
-    return sorted(found, key=_age)
+        found = "a file" if path.exists() else "no such folder"
+        raise RunFolderError(f"{path}: expected a folder with runs, found {found}")
+    runs = sorted((_summary(run) for run in _run_folders(path, LEVELS)), key=lambda r: r.folder)
+    return sorted(runs, key=_age)
 
 
 def _age(run: RunSummary) -> float:
@@ -93,7 +94,7 @@ def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
 
 def _summary(folder: Path) -> RunSummary:
     try:
-        config = read_yaml(folder / "config.yaml")
+        config = read_yaml(folder / "config.yaml", kept=True)
         seeds = seed_folders(folder)
         manifests = [RunFolder(seed).manifest() for seed in seeds]
         return RunSummary(
@@ -102,7 +103,7 @@ def _summary(folder: Path) -> RunSummary:
             status=_status(folder, manifests),
             reason=next((m["reason"] for m in manifests if _ended_badly(m)), None),
             scenario=str(config["scenario"]["name"]),
-            variants=_labels(seeds) or (str(config["method"]["name"]),),
+            variants=_labels(folder, seeds) or (str(config["method"]["name"]),),
             rounds=max((int(m["rounds"]) for m in manifests if "rounds" in m), default=0)
             or int(config["rounds"]),
             jobs=len(manifests),
@@ -132,10 +133,11 @@ def _ended_badly(manifest: Mapping[str, Any]) -> bool:
     return manifest.get("status") in ("failed", "interrupted") and "reason" in manifest
 
 
-def _labels(seeds: Sequence[Path]) -> tuple[str, ...]:
-    """Return the labels of the variants' folders, in the order of the folders' names."""
-    markers = sorted({seed.parent / "variant.txt" for seed in seeds})
-    return tuple(path.read_text("utf-8").strip() for path in markers if path.exists())
+def _labels(folder: Path, seeds: Sequence[Path]) -> tuple[str, ...]:
+    """Return the labels of the variants that have a folder, in order."""
+    markers = {seed.parent / "variant.txt" for seed in seeds}
+    labels = [path.read_text("utf-8").strip() for path in markers if path.exists()]
+    return tuple(in_order(labels, folder))
 
 
 def _ended(manifests: Sequence[Mapping[str, Any]]) -> datetime | None:

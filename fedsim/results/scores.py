@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.means import mean, standard_error
 from fedsim.results.digits import with_error
-from fedsim.results.significance import mean, standard_error
 
 JUDGED_BY_REGRET = ("mean_simple_regret", "mean_inference_regret", "best_observed")
 JUDGED_BY_VALUE = ("mean_best_observed", "best_observed", "mean_best_noiseless")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
+from fedsim.files import NOISE_CONTROL
 from fedsim.protocol import AgentId
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import RunFolder, run_folder_of
+from fedsim.record.origin import Origin
+from fedsim.record.runfolder import REMAKE, RunFolder, run_folder_of
 from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -57,6 +62,25 @@ def subfolders(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
+
+
+def in_order(labels: Iterable[str], folder: Path) -> list[str]:
+    """Return labels of a run's variants in the order of its configuration.
+
+    A noise-only control follows its variant; labels whose place is not known come first.
+
+    Args:
+        labels: the labels.
+        folder: the run folder, or a part of it, where no order is known.
+    """
+    try:
+        order: tuple[str, ...] = Origin.read(folder).variants if is_run(folder) else ()
+    except RunFolderError:  # damaged; resuming says so
+        order = ()
+    place = {label: number for number, label in enumerate(order)}
+    return sorted(
+        set(labels), key=lambda label: (place.get(label.removesuffix(NOISE_CONTROL), -1), label)
+    )
 
 
 @dataclass(frozen=True)
@@ -147,12 +171,13 @@ class SeedRun:
         if "agents" not in manifest:
             if self.status == "done" or self.folder.journal.exists():
                 raise RunFolderError(
-                    f"{self.folder.path / 'manifest.json'}: damaged: agents is missing"
+                    f"{self.folder.path / 'manifest.json'}: damaged: agents is missing; {REMAKE}"
                 )
             why = f": {manifest['reason']}" if manifest.get("reason") else ""
+            run = shlex.quote(str(run_folder_of(self.folder.path)))
             raise RunFolderError(
                 f"{self.folder.path}: nothing is recorded yet (status: {self.state}{why}); "
-                "`fedsim resume` starts it"
+                f"`fedsim resume {run}` starts it"
             )
         return Facts.of(self.folder)
 
@@ -176,6 +201,8 @@ class SeedRun:
     def summary(self) -> dict[str, Any]:
         """Return its identity and status, and if it is done, its outcome: ``fedsim run --json``.
 
+        What is ``lost`` of the journal of a seed that is done is said, too.
+
         Raises:
             RunFolderError: if its manifest is damaged, and its journal cannot replace it.
         """
@@ -195,4 +222,22 @@ class SeedRun:
             from fedsim.results.tables import outcome_of
 
             outcome = outcome_of(self.folder, self.facts())
-        return {**found, **outcome}
+        lost = self._lost_journal(outcome.get("journal_sha256"))
+        return {**found, **outcome, **({"lost": lost} if lost else {})}
+
+    def _lost_journal(self, sha256: str | None) -> str | None:
+        """Return what is wrong with the journal of a seed that is done, and what to do."""
+        try:
+            with self.folder.journal.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            wrong = "is missing"
+        except OSError as error:
+            wrong = f"cannot be read: {error.strerror}"
+        else:
+            if sha256 in (None, found):
+                return None
+            wrong = "is not the one that it ended with"
+        return (
+            f"its journal {wrong}: only its tables and its outcome are left; restore it from a copy"
+        )

@@ -1,61 +1,14 @@
-"""Means and standard errors in any unit, Student's test and Holm's correction.
-
-Sums of numbers near the largest, and squares of very large or small ones, are beyond what a double
-holds; so both are made of numbers that are scaled to at most 1.
-"""
+"""Student's and Welch's test, and Holm's correction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
 from scipy.special import stdtr
 
+from fedsim.means import standard_error
 from fedsim.space import Array
-
-
-def means(values: Array, axis: int = 0) -> Array:
-    """Return the means of known values along an axis; NaN where none is known.
-
-    Args:
-        values: NaN is not known; shape (n,) or (n, m).
-        axis: along which the means are.
-    """
-    known, scale = ~np.isnan(values), _scale(values)
-    total = np.where(known, values / scale, 0.0).sum(axis=axis)
-    count = known.sum(axis=axis)
-    found: Array = np.where(count > 0, total / np.maximum(count, 1), np.nan) * scale
-    return found
-
-
-def standard_errors(values: Array, axis: int = 0) -> Array:
-    """Return the standard errors of :func:`means`; NaN where fewer than two are known."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=axis)
-    with np.errstate(over="ignore", invalid="ignore"):  # infinite values
-        apart = values - np.expand_dims(means(values, axis), axis)
-    scale = _scale(apart)
-    squares = np.where(known, (apart / scale) ** 2, 0.0).sum(axis=axis)
-    variance = np.where(count > 1, squares / np.maximum(count - 1, 1), np.nan)
-    found: Array = np.sqrt(variance / np.maximum(count, 1)) * scale
-    return found
-
-
-def _scale(values: Array) -> float:
-    """Return the largest finite absolute value; 1 if there is none, or all are 0."""
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max(initial=0.0)) or 1.0
-
-
-def mean(values: Array) -> float:
-    """Return the mean of values, shape (n,); NaN for none."""
-    return float(means(values))
-
-
-def standard_error(values: Array) -> float:
-    """Return the standard error of the mean of independent values, shape (n,); NaN for one."""
-    return float(standard_errors(values))
 
 
 def student_p(mean: float, error: float, freedom: float) -> float:

@@ -10,7 +10,6 @@ from pathlib import Path
 from fedsim.config.model import Config
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
-from fedsim.given import how_to_resume
 from fedsim.running.jobs import Job, Keeper, Listener, run_job
 from fedsim.running.measuring import keep
 from fedsim.running.placement import Placement
@@ -18,6 +17,7 @@ from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
 from fedsim.signals import why_stopped
 from fedsim.simulation.serial import run_serial
+from fedsim.usercode.given import how_to_resume
 
 
 def execute(

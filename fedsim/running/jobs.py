@@ -13,13 +13,16 @@ from typing import Any
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunError, RunFolderError, cannot_write
-from fedsim.imports import offers, user_code
 from fedsim.protocol import AgentId
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
+from fedsim.usercode.calling import offers, user_code
 from fedsim.workload import KnowsOptimum, Scenario
+
+SILENT_SECONDS = 10.0
+"""How long what runs a job may be silent before listeners are told that the job waits for it."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config, private_delta_of
+from fedsim.config.registry import METHODS
 from fedsim.config.spec import RunSpec, check_availability
+from fedsim.errors import ConfigError
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import PrivacyEvent
 from fedsim.resources import Resources
@@ -58,12 +60,34 @@ def check(
         UserCodeError: if a user's code raises.
     """
     follower = listener or Listener()
-    return {
+    found = {
         label: _checked(
             experiment.spec(variant, variant.seeds[0]), variant, measuring and not place, follower
         )
         for place, (label, variant) in enumerate(experiment.variants.items())
     }
+    _check_budgets(experiment, found)
+    return found
+
+
+def _check_budgets(experiment: Experiment, found: Checks) -> None:
+    """Refuse a budget that no variant can spend; of a user's method, only it may know."""
+    useless: dict[float, list[str]] = {}
+    useful = set[float]()
+    for label, variant in experiment.variants.items():
+        budget, name = variant.privacy.budget, str(variant.method["name"])
+        if budget is None:
+            continue
+        if found[label].costs or name not in METHODS:
+            useful.add(budget)
+        else:
+            useless.setdefault(budget, []).append(name)
+    for budget in useless.keys() - useful:
+        names = ", ".join(dict.fromkeys(useless[budget]))
+        raise ConfigError(
+            f"privacy.budget: expected a variant that makes private releases, got {budget:g} for "
+            f"{names} alone; choose a private method, such as dp-fts-de, or leave the budget out"
+        )
 
 
 def _checked(spec: RunSpec, variant: Config, measuring: bool, listener: Listener) -> Checked:

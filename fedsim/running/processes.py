@@ -23,7 +23,7 @@ from fedsim.config.model import DeadlinesConfig
 from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
 from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
-from fedsim.running.jobs import Job, Listener
+from fedsim.running.jobs import SILENT_SECONDS, Job, Listener
 from fedsim.running.worker import Failed, Finished, Message, Order
 from fedsim.simulation import serial
 
@@ -32,9 +32,6 @@ POLL_SECONDS = 0.5
 
 GRACE_SECONDS = serial.GRACE_SECONDS + 5.0
 """How long a stopped process may take to end by itself."""
-
-SILENT_SECONDS = 10.0
-"""How long a process may be silent without a word to the user."""
 
 LAST_BYTES = 2000
 """How much of its output an error shows, if a process does not even start."""
@@ -139,13 +136,10 @@ class _Worker:
                 stderr=self._output,
                 start_new_session=True,
             )
-        self._send(sys.path)
+        self.send(sys.path)
 
-    def send(self, order: Order) -> None:
-        """Send an order; if the process has ended, that is noticed later."""
-        self._send(order)
-
-    def _send(self, thing: object) -> None:
+    def send(self, thing: Order | list[str]) -> None:
+        """Send Python's path, then orders; if the process has ended, that is noticed later."""
         with suppress(OSError):
             self.connection.send(thing)
 

@@ -13,14 +13,14 @@ from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import read_yaml, write_yaml
-from fedsim.given import is_found_by_name, name_of, names_in, user_code
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
 from fedsim.record.manifest import now
 from fedsim.record.origin import Origin, keep_code
 from fedsim.record.runfolder import RunFolder
 from fedsim.running.jobs import Job
-from fedsim.usercode import UserCode
+from fedsim.usercode.given import code_of, is_found_by_name, name_of
+from fedsim.usercode.sources import UserCode, texts_in
 
 
 def experiment_of(
@@ -38,7 +38,7 @@ def experiment_of(
         ConfigError: if an override is wrong, or may not change; or if a class or an object that
             the run was given is not given now, or is another one.
     """
-    raw = read_yaml(folder / "config.yaml")
+    raw = read_yaml(folder / "config.yaml", kept=True)
     code = _code_of(raw, folder, origin, given)
     before = parse_config(raw, code)
     config = parse_config(apply_overrides(raw, overrides), code) if overrides else before
@@ -48,12 +48,12 @@ def experiment_of(
 
 def _code_of(raw: Any, folder: Path, origin: Origin, given: Sequence[object]) -> UserCode:
     things = {name_of(thing): thing for thing in given}
-    for name in things.keys() - names_in(raw):
+    for name in things.keys() - set(texts_in(raw)):
         raise ConfigError(
             f"{name}: this run has no such scenario or method; its names are in "
             f"{folder / 'config.yaml'}"
         )
-    code = user_code(raw, origin.import_from, things)
+    code = code_of(raw, origin.import_from, things)
     for name, before in origin.given.items():
         now = code.objects.get(name)
         if now is None and not is_found_by_name(name, before["kind"]):

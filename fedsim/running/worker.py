@@ -18,11 +18,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fedsim.errors import FedsimError, Interrupted, UserCodeError
-from fedsim.imports import user_traceback
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, run_job
 from fedsim.signals import StopSignals
 from fedsim.simulation.serial import run_serial
+from fedsim.usercode.calling import user_traceback
 from fedsim.workload import Scenario
 
 PULSE_SECONDS = 1.0

@@ -13,7 +13,6 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, LostKeysError, RunError
-from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, AgentProgram, Method, Observation, PreparingAgent, Proposal
 from fedsim.record.entries import Recorded
@@ -28,6 +27,7 @@ from fedsim.simulation.calls import (
     completed,
     with_evaluations,
 )
+from fedsim.usercode.calling import expect, offers, user_code
 from fedsim.workload import Scenario
 
 ROUNDING = 1e-9

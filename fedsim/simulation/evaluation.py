@@ -13,7 +13,6 @@ import numpy as np
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, ObjectiveError, RunError
-from fedsim.imports import message_of, user_code, user_traceback
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
@@ -21,6 +20,7 @@ from fedsim.resources import Resources, declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import Activity, Call, Evaluated, Evaluating, Proposed, where
 from fedsim.space import Value
+from fedsim.usercode.calling import message_of, user_code, user_traceback
 from fedsim.workload import Evaluation, Objective, Scenario
 
 
@@ -228,7 +228,7 @@ def _finite(number: object, where: str) -> float:
     if isinstance(number, np.complexfloating) or not math.isfinite(number):
         raise ObjectiveError(
             f"the objective returned {number} ({where}): expected a finite number; return "
-            "the worst possible value if an evaluation fails",
+            "the worst possible value if an evaluation fails, or set on_error: skip",
             reason=f"returned {number}",
         )
     return float(number)

@@ -17,7 +17,6 @@ from typing import Protocol
 
 from fedsim.config.spec import Availability
 from fedsim.errors import ProtocolError, RunFolderError
-from fedsim.imports import expect
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Aggregator, Broadcast, Release, Replies, Reply, Request
 from fedsim.record.entries import AskEntry, StepEntry
@@ -29,6 +28,7 @@ from fedsim.simulation.availability import present
 from fedsim.simulation.calls import Answer, Call, Task
 from fedsim.simulation.releases import AggregationFleet, Releases
 from fedsim.simulation.rounds import CurrentRound, servers_fault
+from fedsim.usercode.calling import expect
 
 
 class Transport(Protocol):

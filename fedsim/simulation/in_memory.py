@@ -10,7 +10,6 @@ import numpy as np
 
 from fedsim.config.construct import require_method
 from fedsim.config.spec import RunSpec
-from fedsim.imports import offers, user_code
 from fedsim.payloads import as_lists, frozen
 from fedsim.protocol import (
     AgentId,
@@ -34,6 +33,7 @@ from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.loop import aggregators_of
 from fedsim.simulation.releases import Releases
 from fedsim.space import Parameter, Space, Value
+from fedsim.usercode.calling import offers, user_code
 from fedsim.workload import Objective, Scenario
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, UserCodeError
-from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
@@ -38,6 +37,7 @@ from fedsim.resources import Resources
 from fedsim.simulation.fleet import RecordingFleet, Transport
 from fedsim.simulation.releases import Releases
 from fedsim.simulation.rounds import servers_fault
+from fedsim.usercode.calling import expect, offers, user_code
 from fedsim.workload import Scenario
 
 

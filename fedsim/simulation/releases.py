@@ -19,7 +19,6 @@ import numpy as np
 
 from fedsim.errors import ProtocolError, RunError, RunFolderError
 from fedsim.files import arrays_under, load_arrays, save_arrays
-from fedsim.imports import expect, offers, user_code
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
@@ -40,6 +39,7 @@ from fedsim.record.observer import Observer, ReleaseMade
 from fedsim.record.position import Position
 from fedsim.record.runfolder import RunFolder
 from fedsim.rng import SERVER, Keys, Randomness, SystemKeys
+from fedsim.usercode.calling import expect, offers, user_code
 
 MOST_LOSSES = 100
 """How often agents may have lost their keys during one release before the run fails."""

@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 from fedsim.config.construct import build_method
 from fedsim.errors import Interrupted
 from fedsim.files import Fence
-from fedsim.imports import user_stack
 from fedsim.record.capture import captured, copied
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.logfolder import remove_empty_logs
@@ -29,6 +28,7 @@ from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, simulate
+from fedsim.usercode.calling import user_stack
 from fedsim.workload import Scenario
 
 OWN_LOG = "process.log"

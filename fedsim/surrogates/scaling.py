@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from fedsim.means import mean
 from fedsim.space import Array
 
 
@@ -27,14 +28,11 @@ def spread(values: Array) -> float:
 
 
 def mean_of(values: Array) -> float:
-    """Return the mean of values, shape (n,); of equal values exactly that value, of none 0.
-
-    Their sum must be a finite number.
-    """
+    """Return the mean of values, shape (n,); of equal values exactly that value, of none 0."""
     if not len(values):
         return 0.0
     # A sum of equal values may be rounded.
-    return float(np.clip(values.mean(), values.min(), values.max()))
+    return float(np.clip(mean(values), values.min(), values.max()))
 
 
 def standardised(outputs: Array, *, centred: bool = True) -> Array:

@@ -32,7 +32,8 @@ def logs(folder: Path) -> dict[str, list[Printed]]:
 def everyones(printed: list[Printed]) -> None:
     """Check that all evaluations of the run are there, each under its agent's name."""
     counts = Counter[str]()
-    for one in (one for one in printed if one.whose.startswith("agent ")):  # else of Ray itself
+    for one in printed:
+        assert one.whose.startswith("agent "), one
         agent, _ = one.whose.split(", ")
         line = f"{agent.removeprefix('agent ')} works\nas C does\n"
         assert one.text.removeprefix("built\n").replace(line, "") == ""

@@ -61,7 +61,7 @@ def test_labels_are_shown_as_they_are_written(tmp_path: Path) -> None:
     """matplotlib would hide the first, and read the second and the third as mathematics."""
     drawn = made(LABELS)
     figure = draw(drawn, title="$\\foo$ _title")
-    assert legend_of(figure) == [*LABELS[:4], "a" * 40 + "…" + "a" * 20]
+    assert legend_of(figure) == [*LABELS[:4], "a" * 21 + "…" + "a" * 42]
     picture = Picture(drawn, figure).save(tmp_path / "out.svg").read_text("utf-8")
     for label in ("_base", "cost $5 and $6", "$\\foo$ _title"):
         assert f"<!-- {label} -->" in picture
@@ -110,7 +110,7 @@ def test_options_of_the_picture(tmp_path: Path) -> None:
     assert figure.axes[0].get_yscale() == "log"
     assert tuple(figure.get_size_inches()) == (3.0, 2.0)
     assert figure.get_suptitle() == "My title"
-    with pytest.raises(ConfigError, match="--log: expected some positive values"):
+    with pytest.raises(ConfigError, match=r"^log: expected some positive values"):
         draw(made(["a"], unit=-1.0), log=True)
 
 
@@ -133,7 +133,7 @@ def test_the_largest_and_smallest_numbers_are_drawn(
 def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> None:
     drawn = made(["a"])
     picture = Picture(drawn, draw(drawn))
-    with pytest.raises(ConfigError, match=r"--out.*supported formats"):
+    with pytest.raises(ConfigError, match=r"^path: .*supported formats"):
         picture.save(tmp_path / "out.xyz")
     with pytest.raises(RunFolderError, match="cannot be written"):
         picture.save(tmp_path / "nowhere" / "out.png")
@@ -141,12 +141,26 @@ def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> 
         picture.save("~nobody-of-this-name/out.png")
 
 
+def test_a_name_without_an_extension_gets_one(tmp_path: Path) -> None:
+    drawn = made(["a"])
+    saved = Picture(drawn, draw(drawn)).save(tmp_path / "out")
+    assert saved == tmp_path / "out.png"
+    assert saved.read_bytes().startswith(b"\x89PNG")
+
+
 def test_from_runs_to_a_picture(tmp_path: Path) -> None:
     run = made_run(tmp_path / "a-1", {"TS": lambda seed, t: {"mean_simple_regret": 1.0 / (1 + t)}})
     shown = plot(run)
     assert shown.path is None
+    assert repr(shown) == "Picture(path=None)"
+    assert (
+        plot(run, str(run.folder), labels=["a", "b"])
+        .chart.panels[0]
+        .curves[1]
+        .label.startswith("b,")
+    )
     assert shown._repr_png_().startswith(b"\x89PNG")
-    saved = plot([str(run.folder)], tmp_path / "out.pdf", labels=["mine"], title="t")
+    saved = plot([str(run.folder)], out=tmp_path / "out.pdf", labels=["mine"], title="t")
     assert saved.path == tmp_path / "out.pdf"
     assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
     assert saved.chart.panels[0].curves[0].label == "mine, 2 seeds"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +68,15 @@ def shown(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
+class WithoutNotes:
+    """Shows exceptions without their notes, as IPython did up to 8.12."""
+
+    def structured_traceback(self, kind: Any, error: Any, trace: Any) -> list[str]:
+        plain = traceback.TracebackException(kind, error, trace)
+        plain.__notes__ = []
+        return list(plain.format())
+
+
 class TestErrors:
     def test_the_users_traceback_is_shown_and_ours_is_short(
         self, here: Path, user_module: UserModule
@@ -82,6 +93,26 @@ class TestErrors:
         assert "During handling" not in text
         assert caught.value.folder == here / "runs" / "small-1"
         assert text.endswith(f"continue with: fedsim.resume('{here}/runs/small-1')\n")
+
+    @pytest.mark.parametrize("shows_notes", [True, False])
+    def test_ipython_shows_it_once(
+        self,
+        here: Path,
+        user_module: UserModule,
+        monkeypatch: pytest.MonkeyPatch,
+        shows_notes: bool,
+    ) -> None:
+        ipython = pytest.importorskip("IPython")
+        name = user_module(OBJECTIVE)
+        with pytest.raises(ObjectiveError) as caught:
+            fedsim.run(small(scenario={"name": f"{name}:Wrong"}))
+        renderer = ipython.core.ultratb.AutoFormattedTB() if shows_notes else WithoutNotes()
+        shell = SimpleNamespace(InteractiveTB=renderer)
+        monkeypatch.setattr(ipython, "get_ipython", lambda: shell)
+        text = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(caught.value._render_traceback_()))
+        assert text.count("# the mistake") == 1
+        assert text.count("ObjectiveError: the objective raised") == 1
+        assert text.count("continue with: fedsim.resume(") == 1
 
     def test_a_resume_shows_it_too(self, here: Path, user_module: UserModule) -> None:
         name = user_module(OBJECTIVE)
@@ -148,6 +179,34 @@ class TestPaths:
 
 
 class TestTheRest:
+    def test_several_runs_one_after_another_or_as_a_list(self, here: Path) -> None:
+        a, b = (fedsim.run(small(seeds=[0, 1])) for _ in range(2))
+        listed = fedsim.compare([a, b.folder])
+        assert fedsim.compare(a, b.folder) == listed
+        assert len(listed.rows) == 2
+        assert [c.label for c in fedsim.plot(a, b).chart.panels[0].curves] == [
+            c.label for c in fedsim.plot([a, b]).chart.panels[0].curves
+        ]
+
+    @pytest.mark.parametrize(("given", "got"), [((), "none"), (([],), "none"), ((3,), "int")])
+    def test_what_is_no_run(self, given: Any, got: str) -> None:
+        for function in (fedsim.compare, fedsim.plot):
+            with pytest.raises(ConfigError, match=f"expected runs or their folders, got {got}"):
+                function(*given)
+
+    def test_best_is_of_one_run(self, here: Path) -> None:
+        run = fedsim.run(small())
+        with pytest.raises(ConfigError, match="best: expected one run, got 2"):
+            fedsim.best([run, run])  # type: ignore[arg-type]
+
+    def test_what_python_shows_is_short(self, here: Path) -> None:
+        run = fedsim.run(small(variants={"a": {}, "b": {}}, seeds=[0, 1]))
+        assert repr(run) == f"Run('{here}/runs/small-1', variants: 2, seeds: 4)"
+        title, head, *rows = repr(fedsim.compare(run)).splitlines()
+        assert title.startswith("mean simple regret, mean of rounds 1 to 2")
+        assert head.split()[0] == "variant"
+        assert [row.split()[0] for row in rows] == ["a", "b"]
+
     def test_best_compare_and_plot_take_runs_and_folders(self, here: Path) -> None:
         run = fedsim.run(small(variants={"a": {}, "b": {"rounds": 1}}, seeds=[0, 1]))
         assert fedsim.best("runs/small-1", variant="b") == run.best(variant="b")
@@ -178,7 +237,7 @@ class TestTheRest:
         assert found.y == 6.0
 
     def test_evaluate_takes_an_object(self) -> None:
-        from tests.fedsim.test_given import Mine
+        from tests.fedsim.usercode.test_given import Mine
 
         assert fedsim.evaluate(Mine(by=3), {"x": 0.5}).y == 3.5
         assert fedsim.evaluate(Mine, {"x": 0.5}).y == 10.5

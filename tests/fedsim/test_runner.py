@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import fedsim
+from fedsim import runner
+from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
 from fedsim.record.locking import locked
 from fedsim.record.progress import Progress
 from fedsim.results.status import StatusReader
 from fedsim.running.jobs import Job, Listener
+from fedsim.running.preflight import check
 from tests.util.small import small
 
 
@@ -47,6 +50,12 @@ def test_a_listener_hears_everything_in_order(here: Path) -> None:
     a = [("a", "started"), ("a", 0), ("a", 1), ("a", 2), ("a", "finished")]
     b = [("b", "started"), ("b", 0), ("b", 1), ("b", "finished")]
     assert heard.events == [("planned", "runs/small-1", 2), *a, *b]
+
+
+def test_the_folder_is_returned(here: Path) -> None:
+    folder = runner.run(prepare(small()))
+    assert folder == Path("runs/small-1")
+    assert runner.resume(folder) == folder
 
 
 def test_a_resumed_run_does_only_what_is_left(here: Path) -> None:
@@ -287,6 +296,40 @@ def test_the_source_of_the_noise_is_a_runs_for_ever(here: Path, change: dict[str
     with pytest.raises(RunFolderError, match=r"belongs to other settings than config\.yaml"):
         fedsim.resume("runs/small-1")
     assert Path("runs/small-1/seed-0/manifest.json").read_bytes() == manifest
+
+
+class TestUnusedBudget:
+    def test_one_that_no_variant_can_spend_is_refused(self, here: Path) -> None:
+        raw = small("fts", privacy={"budget": 3.0}, variants={"a": {}, "b": {"method": "ts"}})
+        message = (
+            r"privacy.budget: expected a variant that makes .* got 3 for fts, ts alone; choose"
+        )
+        with pytest.raises(ConfigError, match=message):
+            fedsim.run(raw)
+        assert not Path("runs").exists()
+
+    def test_each_budget_needs_a_variant(self) -> None:
+        private = {"method": "dp-fts-de"}
+        shared = small("ts", privacy={"budget": 3.0}, variants={"a": {}, "b": private})
+        assert check(prepare(shared)).keys() == {"a", "b"}
+        own = {"a": {"privacy": {"budget": 2.0}}, "b": private}
+        with pytest.raises(ConfigError, match=r"privacy.budget: .* got 2 for ts alone"):
+            check(prepare({**shared, "variants": own}))
+
+    def test_a_method_of_the_users_may_spend_it_without_a_plan(
+        self, here: Path, user_module: Callable[[str], str]
+    ) -> None:
+        name = user_module("from fedsim.methods.random_search import RandomSearch as Mine")
+        raw = {**small(privacy={"budget": 1.0}), "method": {"name": f"{name}:Mine"}}
+        assert check(prepare(raw))
+
+
+@pytest.mark.parametrize("method", ["random-search", "ts", "dp-fts-de"])
+def test_a_design_that_never_ends_is_refused_at_once(method: str) -> None:
+    raw = {**small(), "method": {"name": method, "initial_points": 10**9}}
+    message = "method.initial_points: expected 1 to 10,000, got 1000000000"
+    with pytest.raises(ConfigError, match=message):
+        check(prepare(raw))
 
 
 def test_a_budget_needs_an_accountant_that_knows_the_planned_costs(

@@ -159,7 +159,7 @@ class TestRefusals:
                 "data do not say whose a sample is",
             ),
             (("agents=178",), "scenario.agents: expected at most 177, got 178: 1797 samples"),
-            (("partition.kind=idd",), "scenario.partition.kind: input should be 'dirichlet', 'qu"),
+            (("partition.kind=idd",), "scenario.partition.kind: expected 'dirichlet', 'qu"),
             (("partition.minimum=0",), "scenario.partition.minimum: expected at least 1, got 0"),
             (("partition.concentration=0",), "scenario.partition.concentration: expected a number"),
             (("partition.minimun=3",), "partition.minimun: unknown key; did you mean 'minimum'?"),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fedsim.config.construct import resolve_section
-from fedsim.usercode import NO_CODE
+from fedsim.usercode.sources import NO_CODE
 from fedsim.workload import Scenario
 
 ROOT = Path(__file__).parents[2]

@@ -333,8 +333,8 @@ class TestRefusals:
         ("assignment", "message"),
         [
             ("agents=30", "scenario.agents: expected 1 to 29, got 30"),
-            ("score=auc", "scenario.score: input should be 'decision' or 'platt', got 'auc'"),
-            ("scale=cubic", "scenario.scale: input should be 'linear' or 'log', got 'cubic'"),
+            ("score=auc", "scenario.score: expected 'decision' or 'platt', got 'auc'"),
+            ("scale=cubic", "scenario.scale: expected 'linear' or 'log', got 'cubic'"),
             ("scores=platt", "scenario.scores: unknown key; did you mean 'score'?"),
         ],
     )

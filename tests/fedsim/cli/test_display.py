@@ -227,12 +227,18 @@ class TestManyJobs:
         assert lines[-4] == "and 59 more"
 
     def test_variants_of_a_sweep_are_told_apart(self, screen: Screen) -> None:
-        for seed, scale in enumerate((0.05, 0.1)):
-            label = f"subregions=1, sampling_rate=0.25, length_scale={scale}"
-            screen.display.started(replace(job(seed), label=label))
-        names = [line.partition(" 0/60")[0].rstrip() for line in screen.drawn()[1:]]
-        assert names == ["subregions…_scale=0.05, seed 0", "subregions…h_scale=0.1, seed 1"]
-        assert {len(name) for name in names} == {30}
+        jobs = [
+            replace(job(0), label=f"subregions=1, sampling_rate={rate}, length_scale={scale}")
+            for rate in (0.25, 0.5)
+            for scale in (0.05, 0.1)
+        ]
+        screen.display.planned(Path("runs/x-1"), jobs, "here")
+        assert len({screen.display._name(one) for one in jobs}) == 4
+        screen.display.started(jobs[1])
+        assert screen.drawn()[1].startswith("0.25, 0.1 ")
+        later = replace(job(7), label=jobs[0].label)  # one that was not planned
+        screen.display.started(later)
+        assert any(line.startswith("1, 0.25, 0.05, seed 7") for line in screen.drawn())
 
     def test_a_failed_job_is_marked(self, screen: Screen) -> None:
         screen.report(1, 5, seed=3)

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from fedsim.cli.main import run_command
-from fedsim.cli.summary import closing_table, privacy_lines
+from fedsim.cli.summary import print_outcome, privacy_lines
 from tests.util.small import small, write
 
 SUMMARY: dict[str, Any] = {
@@ -31,7 +31,7 @@ SUMMARY: dict[str, Any] = {
 def table(*summaries: dict[str, Any], width: int = 80) -> str:
     console = Console(width=width, file=StringIO())
     with console.capture() as capture:
-        console.print(closing_table(summaries))
+        print_outcome(console, summaries)
     return capture.get()
 
 

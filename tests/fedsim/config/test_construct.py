@@ -11,7 +11,7 @@ import pytest
 from fedsim.config.construct import build_method, build_scenario, resolve_section
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, UserCodeError
-from fedsim.usercode import NO_CODE, UserCode
+from fedsim.usercode.sources import NO_CODE, UserCode
 from tests.util.small import UserModule
 
 SCENARIO = """
@@ -76,17 +76,17 @@ class TestSchema:
             ({"scale": 1, "seed": 1}, "scenario.seed: unknown key"),
             ({"scale": 1, "inner": {"dpeth": 1}}, "inner.dpeth: unknown key; did you mean 'depth'"),
             ({}, "scenario.scale: missing; it has no default"),
-            ({"scale": "much"}, "scenario.scale: input should be a valid number.*got 'much'"),
-            ({"scale": None}, "scenario.scale: input should be a valid number, got None"),
+            ({"scale": "much"}, "scenario.scale: expected a number, got 'much'"),
+            ({"scale": None}, "scenario.scale: expected a number, got None"),
             ({"scale": True}, "scenario.scale: expected a number, got True"),
-            ({"scale": float("nan")}, "scenario.scale: input should be a finite number, got nan"),
-            ({"scale": float("inf")}, "scenario.scale: input should be a finite number, got inf"),
-            ({"scale": 1, "copy": 1.5}, "scenario.copy: .*integer.*got 1.5"),
+            ({"scale": float("nan")}, "scenario.scale: expected a finite number, got nan"),
+            ({"scale": float("inf")}, "scenario.scale: expected a finite number, got inf"),
+            ({"scale": 1, "copy": 1.5}, "scenario.copy: expected a whole number, got 1.5"),
             ({"scale": 1, "inner": {"depth": "x" * 200}}, r"inner.depth: .*got 'x{76}\.\.\.$"),
             ({"scale": 1, "inner": {"depth": False}}, "scenario.inner.depth: expected a number"),
             ({"scale": 1, "limits": [0, float("nan")]}, "limits.1: .*finite number, got nan"),
             ({"scale": 1, "loose": float("nan")}, "scenario.loose: expected a number, got nan"),
-            ({"scale": 1, "limits": [0, 1, 2]}, "scenario.limits: .*at most 2 items"),
+            ({"scale": 1, "limits": [0, 1, 2]}, "scenario.limits: expected at most 2 values, got"),
         ],
     )
     def test_what_is_wrong_is_named_by_its_path(
@@ -97,11 +97,9 @@ class TestSchema:
             resolve("scenario", here, name=name, **settings)
 
     def test_unions_say_everything_that_would_do(self, here: Path) -> None:
-        with pytest.raises(ConfigError) as caught:
+        expected = r"method.own_probability: expected text, or a number, or a mapping, got \[1\]$"
+        with pytest.raises(ConfigError, match=expected):
             resolve("method", here, name="dp-fts-de", own_probability=[1])
-        expected = "method.own_probability: input should be a valid string, or input should be a"
-        assert str(caught.value).startswith(expected)
-        assert str(caught.value).endswith("got [1]")
 
     def test_annotations_that_name_nothing_are_a_clear_error(
         self, here: Path, user_module: UserModule
@@ -183,6 +181,8 @@ class TestWords:
             ("/home/me/obj.py:Obj", "obj:Obj"),
             ("obj.Obj", "obj:Obj"),
             ("pkg.obj.Obj", "pkg.obj:Obj"),
+            ("obj.py:Obj", "obj:Obj"),
+            ("fts.yaml", "fts"),
         ],
     )
     def test_capitals_and_paths_show_the_name(self, here: Path, name: str, meant: str) -> None:
@@ -194,7 +194,7 @@ class TestWords:
         [
             ({"dp": {"zzz": 1}}, "method.dp.zzz: unknown key; valid names: clipping_norm, .*"),
             ({"surrogate": {"kernal": 1}}, "method.surrogate.kernal: .* did you mean 'kernel'?"),
-            ({"dp": 3}, "method.dp: input should be a mapping, got 3"),
+            ({"dp": 3}, "method.dp: expected a mapping such as {sampling_rate: ...}, got 3"),
             ({"message": {"kind": "Sample"}}, ".*, got 'Sample'; did you mean 'sample'?"),
         ],
     )
@@ -203,7 +203,7 @@ class TestWords:
     ) -> None:
         with pytest.raises(ConfigError) as caught:
             resolve("method", here, name="dp-fts-de", **settings)
-        assert re.fullmatch(message.replace("?", r"\?"), str(caught.value))
+        assert re.fullmatch(re.sub(r"([?{}])", r"\\\1", message), str(caught.value))
         assert not re.search("__|instance|Settings|dictionary", str(caught.value))
 
 
@@ -212,7 +212,7 @@ class TestPresets:
         ("settings", "message"),
         [
             ({"name": "fts", "subregions": 2}, "method.subregions: fts fixes it at 1, got 2"),
-            ({"name": "fts-de", "dp": {}}, r"method.dp: fts-de fixes it at None, got \{\}"),
+            ({"name": "fts-de", "dp": {}}, r"method.dp: fts-de fixes it at null, got \{\}"),
             ({"name": "dp-fts-de", "dp": None}, "method.dp: dp-fts-de needs it, got null"),
             ({"name": "dp-fts", "dp": None}, "method.dp: dp-fts needs it, got null"),
         ],

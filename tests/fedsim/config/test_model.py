@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
-from fedsim.usercode import NO_CODE
+from fedsim.usercode.sources import NO_CODE
 from fedsim.yamltext import parse_yaml
 from tests.util.small import small
 
@@ -131,18 +132,21 @@ class TestWhatIsWrong:
             ({"raunds": 3}, "raunds: unknown key; did you mean 'rounds'"),
             ({"privacy": {"detla": 0.1}}, "privacy.detla: unknown key; did you mean 'delta'"),
             ({"deadlines": {"x": 1}}, "deadlines.x: unknown key; valid names: answer, eval"),
-            ({"rounds": 0}, "rounds: .*greater than or equal to 1, got 0"),
+            ({"rounds": 0}, "rounds: expected a number of at least 1, got 0"),
             ({"rounds": True}, "rounds: expected a number, got True"),
-            ({"rounds": None}, "rounds: .*integer, got None"),
+            ({"rounds": None}, "rounds: expected a whole number, got None"),
             ({"rounds": float("nan")}, "rounds: .*finite number, got nan"),
-            ({"privacy": {"delta": 1}}, "privacy.delta: .*less than 1, got 1"),
+            ({"privacy": {"delta": 1}}, "privacy.delta: expected a number below 1, got 1"),
             ({"privacy": {"delta": float("nan")}}, "privacy.delta: .*got nan"),
             ({"privacy": {"budget": float("inf")}}, "privacy.budget: .*finite number, got inf"),
-            ({"deadlines": {"evaluation": 0}}, "deadlines.evaluation: .*greater than 0"),
+            ({"deadlines": {"evaluation": 0}}, "deadlines.evaluation: expected a number above 0"),
             ({"deadlines": None}, "deadlines: .*got None"),
-            ({"backend": "dask"}, "backend: input should be 'auto', 'serial' or 'ray', got 'dask'"),
-            ({"rounds": 10**20}, "rounds: input should be less than or equal to 1000000, got 1000"),
-            ({"agents_per_actor": 0}, "agents_per_actor: .*'auto', or .*equal to 1, got 0"),
+            ({"backend": "dask"}, "backend: expected 'auto', 'serial' or 'ray', got 'dask'"),
+            ({"rounds": 10**20}, "rounds: expected a number of at most 1,000,000, got 1000"),
+            (
+                {"agents_per_actor": 0},
+                "agents_per_actor: expected 'auto', or a number of at least 1, got 0",
+            ),
             ({"scenario": 3}, "scenario: expected a name, or a mapping with a name, got 3"),
             ({"scenario": {}}, "scenario.name: missing"),
             ({"method": {"name": 5}}, "method.name: expected a name, got 5"),
@@ -157,12 +161,108 @@ class TestWhatIsWrong:
             ({"variants": {"a": {"method": {"x": 1}}}}, "variants.a: method.x: unknown key"),
             ({"variants": {"a": {"rounds": 0}}}, "variants.a: rounds: .*got 0"),
             ({"variants": {"a b": {}, "A-b": {}}}, "'a b' and 'A-b' would share the folder A-b"),
-            ({1: 2}, "1"),
+            ({"variants": {"a": {"method.dp": 1}}}, r"variants.a: method.dp: .* method: \{dp: 1\}"),
+            ({1: 2}, "1: expected text as a key, got 1"),
         ],
     )
     def test_is_named(self, changes: dict[Any, Any], message: str) -> None:
         with pytest.raises(ConfigError, match=message):
             expand({**small(), **changes})
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"metod": "ts"}, "metod: unknown key; did you mean 'method'?"),
+            ({"method.name": "ts"}, 'method.name: unknown key; .* write method: {name: "ts"}'),
+            (
+                {"algorithm": "ts"},
+                "method: missing; it has no default; got 'algorithm' in its place",
+            ),
+            ({"method": {"nam": "ts"}}, "method.nam: unknown key; did you mean 'name'?"),
+            (
+                {"method": {"initial_points": 1}},
+                "method.name: missing; .*; got 'initial_points' .*",
+            ),
+            ({"method": "ts", "on_error": {"rety": 2}}, "on_error.rety: .* did you mean 'retry'?"),
+        ],
+    )
+    def test_a_misspelt_key_that_is_required_is_what_was_got(
+        self, changes: dict[str, Any], message: str
+    ) -> None:
+        raw = {key: value for key, value in small().items() if key != "method"}
+        with pytest.raises(ConfigError) as caught:
+            parse({**raw, **changes})
+        assert re.fullmatch(re.sub(r"([?{}])", r"\\\1", message), str(caught.value))
+
+    @pytest.mark.parametrize(
+        ("changes", "nested"),
+        [
+            ({"method.dp.epsilon": 3}, "method: {dp: {epsilon: 3}}"),
+            ({"privacy.budget": None}, "privacy: {budget: null}"),
+            ({"method": {"name": "dp-fts-de", "dp.epsilon": 3}}, "dp: {epsilon: 3} in method"),
+            ({"privacy.budget": Path("x")}, f"privacy: {{budget: {Path('x')!r}}}"),
+            ({"agents": 9}, "scenario: {agents: 9}"),
+            ({"budget": 9}, "privacy: {budget: 9}"),
+            ({"method": "dp-fts-de", "epsilon": 2}, "method: {dp: {epsilon: 2}}"),
+            ({"method": "ts", "beta": 2}, "method: {surrogate: {beta: 2}}"),
+        ],
+    )
+    def test_keys_with_dots_or_out_of_place_show_how_to_nest(
+        self, changes: dict[str, Any], nested: str
+    ) -> None:
+        with pytest.raises(ConfigError) as caught:
+            parse({**small(), **changes})
+        assert str(caught.value).lower().endswith(f" write {nested.lower()}")
+
+    @pytest.mark.parametrize("key", ["iterations", "parameters", "objective", "jobs"])
+    def test_only_near_names_are_suggested(self, key: str) -> None:
+        with pytest.raises(ConfigError, match=f"{key}: unknown key; valid names: address, agents_"):
+            parse({**small(), key: 1})
+
+    @pytest.mark.parametrize("value", ["yes", "on", "y", "no", "off", "1", 1, 0, 0.0])
+    def test_booleans_are_those_of_yaml_1_2(self, value: Any) -> None:
+        meant = "false" if value in ("no", "off", 0) else "true"
+        with pytest.raises(ConfigError) as caught:
+            parse(small(transcript=value))
+        assert str(caught.value) == (
+            f"transcript: expected true or false, got {value!r}; did you mean {meant}?"
+        )
+        settings = {"name": "dp-fts-de", "dp": {"noise_only": value}}
+        with pytest.raises(ConfigError, match=r"method.dp.noise_only: expected true or false"):
+            parse({**small(), "method": settings})
+
+    @pytest.mark.parametrize(("text", "value"), [("true", True), ("False", False), ("TRUE", True)])
+    def test_quoted_booleans_are_understood_like_quoted_numbers(
+        self, text: str, value: bool
+    ) -> None:
+        found = parse(small(transcript=text, rounds="7"))
+        assert (found.transcript, found.rounds) == (value, 7)
+
+    WRONG: tuple[tuple[str, tuple[Any, ...]], ...] = (
+        ("seeds", ([], None, 1.5, {"a": 1}, [1.5], ["x"], [-1])),
+        ("on_error", ("retry", None, {"retry": 0}, {"retry": "x"}, 3)),
+        ("rounds", (0, 1.5, "ten", None, 2_000_000, [1, 2], {})),
+        ("agents_per_actor", (0, "many", None, 1.5)),
+        ("address", (10, {"a": 1})),
+        ("privacy", (3, None, [], {"delta": 1}, {"budget": "much"}, {"accountant": "x"})),
+        ("deadlines", (60, {"start": 0}, {"answer": "1m"})),
+        ("resources", (2, [], {"cpus": "x"})),
+        ("availability", (2, [], [0.5, 2], "x", {0: 1}, None)),
+        ("variants", (["a"], "a", {"a": 3}, {"a": {"rounds": "x"}})),
+        ("name", ([1], {"a": 1})),
+        *((key, (3,)) for key in ("grid", "zip", "noise_control", "transcript", "method")),
+    )
+
+    @pytest.mark.parametrize(
+        ("key", "value"), [(key, value) for key, values in WRONG for value in values]
+    )
+    def test_messages_say_what_was_expected_in_the_words_of_a_configuration(
+        self, key: str, value: Any
+    ) -> None:
+        with pytest.raises(ConfigError, match=r": expected .*, got ") as caught:
+            expand({**small(), key: value})
+        jargon = r"input|valid|string|integer|dict|instance|parse|item|validation|Config|type"
+        assert not re.search(jargon, str(caught.value))
 
     def test_a_missing_section(self) -> None:
         raw = small()

@@ -16,7 +16,7 @@ from fedsim.config.sweeps import flattened, short_names, swept
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import slugify
-from fedsim.usercode import NO_CODE
+from fedsim.usercode.sources import NO_CODE
 from fedsim.yamltext import parse_yaml
 from tests.util.small import small
 
@@ -156,7 +156,7 @@ def test_names_are_as_short_as_they_may_be(keys: list[str], names: list[str]) ->
     [
         ({"grid": {"rounds": 3}}, "grid.rounds: expected a list of values, got 3"),
         ({"grid": {"rounds": []}}, "grid.rounds: expected a list of values"),
-        ({"grid": [1]}, "grid: input should be a mapping"),
+        ({"grid": [1]}, "grid: expected a mapping"),
         ({"grid": {"round": [1]}}, "grid.round: unknown key; did you mean 'rounds'"),
         ({"zip": {"backend": ["ray"]}}, "zip.backend: unknown key"),
         ({"grid": {"seeds": [1]}}, "grid.seeds: every variant runs all seeds; use the key seeds"),

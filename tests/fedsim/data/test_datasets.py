@@ -90,7 +90,7 @@ class TestLocate:
         assert str(home.parent / "cache" / "fedsim" / "data" / "toy") in said
         assert "first.npz or second.mat" in said
         assert "download it with `fedsim data fetch toy`" in said
-        assert "--data DIR or the variable FEDSIM_DATA" in said
+        assert "data_dir (--data DIR) or the variable FEDSIM_DATA" in said
         assert caught.value.exit_code == 2
 
     def test_the_command_downloads_to_where_the_set_was_sought(self, home: Path) -> None:

@@ -12,7 +12,9 @@ from fedsim.methods.dp_fts_de import DPFTSDE
 from fedsim.methods.local_model import LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.privacy.accountants import default_delta, privacy_loss
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.privacy.renyi import MomentsAccountant
 from fedsim.protocol import Aggregator, Broadcast, Context, Fleet, Observation, Release, Request
 from fedsim.record.entries import Entry, ReleaseEntry, observations
@@ -220,6 +222,25 @@ def test_planned_costs_are_what_the_run_charges(tmp_path: Path) -> None:
     planned = DPFTSDE(context, message=MessageSettings(features=20)).planned_costs()
     charged = [line["event"] for line in releases(simulate(tmp_path))]
     assert [cost.record() for cost in planned] == charged
+
+
+def test_planned_costs_are_computed_once_for_equal_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan of a million rounds is not a million softmaxes."""
+    method = DPFTSDE(Context(GRID, 8, 100_000, 0))
+    expected = DPFTSDE(Context(GRID, 8, 12, 0)).planned_costs()
+    asked: list[int] = []
+
+    def counted(self: SubsampledGaussianMechanism, t: int) -> SubsampledGaussian:
+        asked.append(t)
+        return cast(SubsampledGaussian, expected[t])
+
+    monkeypatch.setattr(SubsampledGaussianMechanism, "cost", counted)
+    planned = method.planned_costs()
+    assert planned[:12] == expected
+    assert planned[12:] == expected[11:] * (100_000 - 12)
+    assert asked == [0, 6, 7, 8, 9]
 
 
 def test_the_noise_only_control_does_not_depend_on_the_messages(tmp_path: Path) -> None:

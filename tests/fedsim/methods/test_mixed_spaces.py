@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 import fedsim
 from fedsim.acquisition import draw_candidates
 from fedsim.errors import ConfigError
-from fedsim.imports import load_class
 from fedsim.methods.dp_fts_de import DPFTSDE
 from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
 from fedsim.methods.random_search import RandomSearch
@@ -28,6 +27,7 @@ from fedsim.surrogates.paths import GRID_WORK
 from fedsim.surrogates.rff import draw_features
 from fedsim.surrogates.scaling import standardised
 from fedsim.testing import check_method, check_scenario
+from fedsim.usercode.loading import load_class
 from tests.util.mixed import MIXED
 
 

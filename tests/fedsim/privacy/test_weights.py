@@ -14,6 +14,18 @@ def test_synthetic_schedule() -> None:
     assert emphasis == [16, 16, 16, 16, 16, 16, 12.25, 8.5, 4.75, 1, 1, 1]
 
 
+@pytest.mark.parametrize("a", [15.0, 0.0, 3.7, 1e-3, 123.456, 1e300])
+def test_the_emphasis_falls_like_a_line_of_numpy_to_the_last_bit(a: float) -> None:
+    for decay in (1, 2, 3, 30, 49, 1000):
+        schedule = WeightSchedule(a=a, hold=2, decay=decay)
+        found = [schedule.emphasis(2 + t) for t in range(decay)]
+        assert found == np.linspace(a + 1.0, 1.0, decay).tolist()
+
+
+def test_the_emphasis_of_a_long_decay_needs_no_line() -> None:
+    assert WeightSchedule(a=1.0, hold=0, decay=10**12 + 1).emphasis(5 * 10**11) == 1.5
+
+
 def test_real_data_schedule() -> None:
     emphasis = [WeightSchedule(hold=10, decay=30).emphasis(t) for t in range(60)]
     assert emphasis[:11] == [16.0] * 11

@@ -82,7 +82,7 @@ class TestNewRunFolder:
 
     def test_a_chosen_folder_that_exists_is_refused(self, here: Path) -> None:
         (here / "a").mkdir()
-        with pytest.raises(RunFolderError, match=r"--out: a already exists.*fedsim resume a"):
+        with pytest.raises(RunFolderError, match=r"^out: a already exists.*fedsim resume a"):
             new_run_folder("x", Path("a"))
 
     def test_where_nothing_can_be_written_it_says_so(self, here: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.cli.summary import closing_table
+from fedsim.cli.summary import print_outcome
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.record.runfolder import RunFolder
@@ -131,7 +131,7 @@ def test_the_closing_table_has_one_row_per_variant(run: Run) -> None:
     from rich.console import Console
 
     console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(closing_table(run.summaries()))
+    print_outcome(console, run.summaries())
     text = console.export_text()
     assert "a private [one] (noise only)" in text
     assert text.count("±") == 9

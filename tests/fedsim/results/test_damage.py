@@ -15,6 +15,7 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import Interrupted, RunFolderError
+from fedsim.record.origin import Origin
 from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
 from fedsim.results.listing import list_runs
@@ -84,7 +85,10 @@ def test_seeds_without_anything_are_left_out(here: Path) -> None:
     assert [one.partition(":")[0] for one in missing[1:]] == [
         f"late, seed {seed} is left out" for seed in (0, 1)
     ]
-    with pytest.raises(RunFolderError, match=r"nothing is recorded.*not started.*fedsim resume"):
+    with pytest.raises(
+        RunFolderError,
+        match=r"nothing is recorded.*not started.*`fedsim resume .*runs/small-1` starts",
+    ):
         _ = load("runs/small-1/late").rounds
 
 
@@ -230,6 +234,83 @@ def test_copies_of_seeds_are_not_seeds(done: Run) -> None:
     shutil.copytree(seed.parent, seed.parent.parent / "a.bak")
     with pytest.raises(RunFolderError, match=r"is a, seed 0, as is .*move the copy out"):
         load(done.folder)
+
+
+def lost(done: Run, capsys: pytest.CaptureFixture[str], command: str) -> tuple[str, str]:
+    """Return what a command says, and what its JSON says of the first seed."""
+    capsys.readouterr()
+    assert run_command([command, str(done.folder)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert run_command([command, str(done.folder), "--json"]) == 0
+    first, *others = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
+    assert all("lost" not in one for one in others)
+    return told, first.get("lost", "")
+
+
+@pytest.mark.parametrize("command", ["show", "resume"])
+def test_a_lost_journal_is_said(
+    done: Run, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    journal = done.runs[0].folder.journal
+    assert lost(done, capsys, command)[1] == ""
+    with journal.open("ab") as file:
+        file.write(b"x")
+    sentence = "its journal is not the one that it ended with"
+    told, record = lost(done, capsys, command)
+    assert f"a, seed 0: {sentence}" in told
+    assert sentence in record
+    journal.unlink()
+    told, record = lost(done, capsys, command)
+    assert "a, seed 0: its journal is missing: only its tables and its outcome are left" in told
+    assert "its journal is missing" in record
+
+
+def test_a_manifest_that_was_removed_is_made_again(done: Run) -> None:
+    folder = done.runs[0].folder
+    (folder.path / "manifest.json").write_text("{")
+    with pytest.raises(RunFolderError, match=r"manifest\.json: .*; remove it and `fedsim resume`"):
+        folder.manifest()
+    journal, summaries = folder.journal.read_bytes(), [one.summary() for one in done.runs[1:]]
+    (folder.path / "manifest.json").unlink()
+    again = fedsim.resume(done.folder)
+    assert folder.journal.read_bytes() == journal
+    assert again.runs[0].status == "done"
+    assert [one.summary() | {"folder": ""} for one in again.runs[1:]] == [
+        one | {"folder": ""} for one in summaries
+    ]
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "a/seed-0/config.yaml", "origin.yaml"])
+@pytest.mark.parametrize("content", ["", "- 1\n", "{"])
+def test_damaged_files_come_with_advice(done: Run, file: str, content: str) -> None:
+    (done.folder / file).write_text(content)
+
+    def read_all() -> object:
+        return done.runs[0].folder.config(), Origin.read(done.folder), done.config
+
+    with pytest.raises(RunFolderError, match=r"yaml: .*; restore it from a copy") as caught:
+        read_all()
+    assert "init" not in str(caught.value)
+
+
+def test_an_origin_with_wrong_types(done: Run) -> None:
+    (done.folder / "origin.yaml").write_text("import_from: [1]\ndata_dir: null\n")
+    with pytest.raises(RunFolderError, match=r"origin\.yaml: damaged: import_from.0: .*restore it"):
+        Origin.read(done.folder)
+    assert {one.variant for one in load(done.folder).runs} == {"a", "b"}
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "best"])
+def test_what_is_no_folder(here: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    Path("my run.yaml").touch()
+    Path("notes.txt").touch()
+    for given, words in (
+        ("my run.yaml", "but a configuration: `fedsim run 'my run.yaml'` runs it"),
+        ("notes.txt", "not a run folder, but a file"),
+        ("nowhere", "there is no such folder; `fedsim runs` lists runs"),
+    ):
+        assert run_command([command, given]) == 2
+        assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_folder_around_runs_names_one(

@@ -141,6 +141,27 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [run.folder for run in list_runs("~/runs")] == [tmp_path / "runs" / "x-1"]
 
 
+def test_variants_come_in_the_configurations_order(tmp_path: Path) -> None:
+    order = ["z", "b", "a"]
+    for label in ("a", "b", "b (noise only)", "z"):
+        run = make(tmp_path / "x-1", {}, label=label)
+    origin = {"import_from": ".", "data_dir": None, "variants": order}
+    write_yaml(run / "origin.yaml", origin)
+    assert list_runs(run)[0].variants == ("z", "b", "b (noise only)", "a")
+    del origin["variants"]  # as earlier versions left it
+    write_yaml(run / "origin.yaml", origin)
+    write_yaml(run / "config.yaml", {**CONFIG, "variants": {key: {} for key in order}})
+    assert list_runs(run)[0].variants == ("z", "b", "b (noise only)", "a")
+    (run / "origin.yaml").write_text("- 1")
+    assert list_runs(run)[0].variants == ("a", "b", "b (noise only)", "z")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").touch()
+    with pytest.raises(RunFolderError, match=r"x\.yaml: expected a folder with runs, found a file"):
+        list_runs(tmp_path / "x.yaml")
+
+
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nowhere: expected a folder with runs"):
         list_runs(tmp_path / "nowhere")

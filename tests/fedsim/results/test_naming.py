@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import Run
-from fedsim.results.naming import labels_of
+from fedsim.results.naming import labels_of, shortened
 from fedsim.results.seeds import SeedRun
 
 
@@ -44,3 +46,35 @@ def test_mistakes_are_explained() -> None:
         labels_of([run("r", "a"), run("s", "a")], ["x", "x"])
     with pytest.raises(ConfigError, match="twice"):
         labels_of([run("r", "a"), run("r", "a")])
+
+
+SWEEP = [
+    "rate=0.25, scale=0.1, seed 0",
+    "rate=0.25, scale=0.2, seed 0",
+    "rate=0.5, scale=0.1, seed 0",
+]
+
+
+@pytest.mark.parametrize(
+    ("labels", "longest", "short"),
+    [
+        (SWEEP, 30, SWEEP),
+        (SWEEP, 20, ["rate=0.25, scale=0.1", "rate=0.25, scale=0.2", "rate=0.5, scale=0.1"]),
+        (SWEEP, 12, ["0.25, 0.1", "0.25, 0.2", "0.5, 0.1"]),
+        (["a" * 40 + "b", "c" * 41], 10, ["aaa…aaaaab", "ccc…cccccc"]),
+        (["a" * 20 + x + "a" * 20 for x in "bc"], 10, ["1: aa…aaaa", "2: aa…aaaa"]),
+        (["x=1, y=2"], 5, ["1, 2"]),
+        (["same", "same"], 9, ["same", "same"]),
+    ],
+)
+def test_short_forms(labels: list[str], longest: int, short: list[str]) -> None:
+    found = shortened(labels, longest)
+    assert [found[label] for label in labels] == short
+
+
+@given(st.lists(st.text("ab=, 1", max_size=40), min_size=1, max_size=12), st.integers(8, 40))
+def test_short_forms_differ_and_are_short(labels: list[str], longest: int) -> None:
+    found = shortened(labels, longest)
+    assert set(found) == set(labels)
+    assert len(set(found.values())) == len(found)
+    assert max(map(len, found.values())) <= longest

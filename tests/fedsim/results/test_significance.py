@@ -1,4 +1,4 @@
-"""Student's test and Holm's correction."""
+"""Student's and Welch's test, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedsim.results.significance import holm, standard_error, student_p, welch
+from fedsim.means import standard_error
+from fedsim.results.significance import holm, student_p, welch
 
 samples = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=9, unique=True).map(
     np.array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -357,6 +358,7 @@ class TestEvaluate:
         ("value", "message"),
         [
             (float("nan"), r"returned nan \(here\): expected a finite number; return the worst"),
+            (math.inf, "possible value if an evaluation fails, or set on_error: skip$"),
             (float("-inf"), r"returned -inf \(here\)"),
             (np.float64("inf"), r"returned inf"),
             (Evaluation(1.0, float("nan")), "returned nan"),

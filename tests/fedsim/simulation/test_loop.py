@@ -21,7 +21,7 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import run_serial
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import small
 

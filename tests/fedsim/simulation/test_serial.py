@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -23,14 +24,14 @@ from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.simulation.loop import Simulation
 from fedsim.simulation.serial import OWN_LOG, run_serial
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 from tests.util.bowl import OURS
 from tests.util.small import UserModule, make, run, small
 
 HANGING = """
     import threading
     from fedsim.space import Parameter, Space
-    let_go = threading.Event()
+    hangs, let_go = threading.Event(), threading.Event()
     class Mine:
         space, direction, agents = Space((Parameter("x", 0, 1),)), "maximize", 2
         def objective(self, agent):
@@ -39,6 +40,7 @@ HANGING = """
     def wait(agent):
         calls.append(agent)
         if agent == 1 and len(calls) > 4:
+            hangs.set()
             let_go.wait(600)  # here it hangs
         return float(len(calls))
 """
@@ -107,20 +109,30 @@ def test_whatever_ends_the_call_ends_the_record(
     """The thread hangs in the objective for longer than anyone waits, then it goes on."""
     users = next(m for n, m in sys.modules.items() if n.startswith("users_"))
     monkeypatch.setattr("fedsim.simulation.serial.GRACE_SECONDS", 0.1)
-    if agent == 0:
-        monkeypatch.setattr(users, "calls", [0] * 4)  # the first evaluation of all hangs
-        monkeypatch.setattr(users, "wait", lambda agent: float(users.let_go.wait(600)))
+
+    def hang(agent: int) -> float:
+        users.hangs.set()
+        return float(users.let_go.wait(600))
+
+    if agent == 0:  # the first evaluation of all hangs
+        monkeypatch.setattr(users, "wait", hang)
 
     def late(*_: object) -> None:
         raise raised
 
-    before = signal.signal(signal.SIGALRM, late)
+    def end() -> None:
+        assert users.hangs.wait(60)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    ending = threading.Thread(target=end, daemon=True)
+    before = signal.signal(signal.SIGUSR1, late)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        ending.start()
         with pytest.raises(expected):
             run_serial(hanging, build_scenario(hanging.spec), 60.0, lambda progress: None)
+        ending.join(60)
     finally:
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGUSR1, before)
     recorded = contents(hanging.folder)
     (thread,) = (t for t in threading.enumerate() if t.name == "fedsim-serial")
     users.let_go.set()

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FrameType, ModuleType
 
 from fedsim.errors import ConfigError
-from fedsim.packing import show_lines
-from fedsim.usercode import Source, UserCode
+from fedsim.usercode.packing import show_lines
+from fedsim.usercode.sources import Source, UserCode
 
 _IMPORTING: ContextVar[str] = ContextVar("_IMPORTING", default="")
 """The module that fedsim is importing in this thread."""

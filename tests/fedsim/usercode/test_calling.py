@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fedsim.imports import offers
 from fedsim.protocol import AggregatingServer, PreparingAgent, SecretHolder
 from fedsim.resources import NeedsResources
+from fedsim.usercode.calling import offers
 from fedsim.workload import KnowsOptimum
 
 

@@ -18,16 +18,16 @@ import yaml
 import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted
-from fedsim.given import Given, name_of, named, user_code
-from fedsim.givensource import source_of
 from fedsim.methods.random_search import RandomSearch
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
 from fedsim.space import Parameter, Space
+from fedsim.usercode.given import Given, code_of, name_of, named
+from fedsim.usercode.texts import source_of
 from tests.util.small import small
 
 HERE = __name__
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 SPACE = Space((Parameter("x", 0, 1),))
 
 
@@ -139,9 +139,9 @@ class TestNames:
         self, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         module = import_users(here, "users_same", "class Same:\n    agents = 2\n")
-        monkeypatch.setattr("fedsim.userimports._process_start", lambda: float("inf"))
+        monkeypatch.setattr("fedsim.usercode.importing._process_start", lambda: float("inf"))
         raw, things = named({"scenario": module.Same})
-        code = user_code(raw, [here], things)
+        code = code_of(raw, [here], things)
         assert raw["scenario"] == "users_same:Same"
         assert code.objects == {}
         assert [source.name for source in code.sources] == ["users_same"]
@@ -221,14 +221,14 @@ class TestPacked:
     @pytest.mark.heavy
     def test_a_class_and_what_it_uses_arrive_in_another_process(self, here: Path) -> None:
         """Which knows neither this module nor its neighbours."""
-        code = user_code(*self.taken(Mine))
+        code = code_of(*self.taken(Mine))
         assert code.objects.keys() == {f"{HERE}:Mine"}
         (here / "code").write_bytes(pickle.dumps(code))
         assert self.elsewhere(here, f"{HERE}:Mine", "kind()") == "12.5"
 
     @pytest.mark.heavy
     def test_an_object_arrives_as_it_is(self, here: Path) -> None:
-        (here / "code").write_bytes(pickle.dumps(user_code(*self.taken(Mine(by=3)))))
+        (here / "code").write_bytes(pickle.dumps(code_of(*self.taken(Mine(by=3)))))
         assert self.elsewhere(here, f"{HERE}:Mine", "kind") == "5.5"
 
     def taken(self, thing: object) -> Any:
@@ -338,7 +338,7 @@ class TestResumes:
     def test_other_source_is_told(self, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(Interrupted):
             fedsim.run(small(scenario=Mine), listener=Stops())
-        monkeypatch.setattr("fedsim.given.source_of", lambda kind, modules: "another")
+        monkeypatch.setattr("fedsim.usercode.given.source_of", lambda kind, modules: "another")
         run = fedsim.resume("runs/small-1", scenario=Mine)
         (warning,) = run.runs[0].folder.manifest()["warnings"]
         assert warning.startswith(f"resumed with other code: {HERE}:Mine changed")
@@ -351,7 +351,7 @@ SCRIPT = """
     sys.path.append(ROOT)
     import fedsim
     from fedsim.space import Parameter, Space
-    from tests.fedsim.test_given import Stops, small
+    from tests.fedsim.usercode.test_given import Stops, small
 
     def shifted(x):
         return 10 + x

@@ -1,22 +1,19 @@
-"""Importing and calling a user's code; its tracebacks show the user's own frames, not fedsim's."""
+"""Calling a user's code; its tracebacks show the user's own frames, not fedsim's."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import inspect
 import itertools
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TypeGuard, TypeVar
 
-from fedsim.errors import ConfigError, FedsimError, ProtocolError, RunError, UserCodeError, nearest
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate, importing
+from fedsim.errors import FedsimError, ProtocolError, RunError, UserCodeError
 
 Ability = TypeVar("Ability")
 
@@ -26,7 +23,7 @@ LONGEST_MESSAGE = 2_000
 LONGEST_TRACEBACK = 20_000
 """The most characters that are kept of a user's traceback."""
 
-_OURS = f"{Path(__file__).parent}{os.sep}"
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _NOT_THE_USERS = (_OURS, f"{Path(importlib.__file__).parent}{os.sep}", "<frozen ")
 
 
@@ -95,56 +92,6 @@ def user_stack(frame: FrameType) -> str:
     ours = [i for i, f in enumerate(frames) if f.filename.startswith(_OURS)]
     start = ours[-1] + 1 if ours and ours[-1] + 1 < len(frames) else len(frames) - 1
     return "".join(traceback.format_list(frames[start:]))
-
-
-def load_class(path: str, code: UserCode | None = None) -> type:
-    """Return the class named ``package.module:Class``.
-
-    Args:
-        path: its name.
-        code: the run's code, which may hold the module; None: it is the environment's.
-
-    Raises:
-        ConfigError: if the module or the class does not exist.
-        UserCodeError: if importing the module raises.
-    """
-    module_name, _, class_name = path.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")):
-        meant = class_path(path)
-        hint = f"; did you mean {meant!r}?" if meant else ""
-        raise ConfigError(f"{path}: expected package.module:Class{hint}")
-    if code is not None:
-        activate(code)
-    module = _import_module(module_name, path, code.folders if code else ())
-    found = getattr(module, class_name, None)
-    if not inspect.isclass(found):
-        own = [n for n, c in vars(module).items() if inspect.isclass(c)]
-        raise ConfigError(
-            f"{path}: {module_name} has no class {class_name!r}{nearest(class_name, own)}"
-        )
-    return found
-
-
-def class_path(text: str) -> str:
-    """Return the ``module:Class`` that a file's path or a name with dots stands for, or nothing."""
-    file, _, name = text.partition(":")
-    if "/" in file or file.endswith(".py"):
-        outside = file.startswith(("/", "~", ".."))
-        path = Path(file).with_suffix("")
-        return f"{path.name if outside else '.'.join(path.parts)}:{name or 'Class'}"
-    module, _, last = file.rpartition(".")
-    return f"{module}:{last}" if module and not name else ""
-
-
-def _import_module(name: str, path: str, folders: Sequence[str]) -> ModuleType:
-    with user_code(f"{name} cannot be imported"), importing(name):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # the module itself imports a missing one
-            places = " or ".join((*folders, "the environment"))
-            raise ConfigError(f"{path}: no module {error.name!r} in {places}") from None
 
 
 def offers(thing: object, ability: type[Ability]) -> TypeGuard[Ability]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedsim.usercode import UserCode
+from fedsim.usercode.sources import UserCode
 
 
 def write(folder: Path, files: dict[str, str]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from fedsim.errors import ConfigError
-from fedsim.usercode import UserCode
-from fedsim.userimports import activate, imports_kept, refuse_while_importing
+from fedsim.usercode.importing import activate, imports_kept, refuse_while_importing
+from fedsim.usercode.sources import UserCode
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ class TestKept:
         write(here, obj_1="value = 1")
         monkeypatch.syspath_prepend(here)
         mine = importlib.import_module("obj_1")
-        monkeypatch.setattr("fedsim.userimports._process_start", lambda: time.time() + 1)
+        monkeypatch.setattr("fedsim.usercode.importing._process_start", lambda: time.time() + 1)
         with imports_kept():
             assert load("obj_1", here) is mine
         assert sys.modules["obj_1"] is mine
@@ -160,8 +160,8 @@ class TestWhileImporting:
     def test_a_module_that_is_just_being_imported_is_refused(self, here: Path) -> None:
         """Its importer would wait for a run that waits for the import."""
         text = (
-            "from fedsim.usercode import UserCode\n"
-            "from fedsim.userimports import activate\n"
+            "from fedsim.usercode.sources import UserCode\n"
+            "from fedsim.usercode.importing import activate\n"
             f"activate(UserCode.named_in('obj_1:X', [{str(here)!r}]))\n"
         )
         write(here, obj_1=text)
@@ -192,7 +192,7 @@ class TestWhileImporting:
 
 
 def test_the_start_of_this_process_is_known() -> None:
-    from fedsim.userimports import _process_start
+    from fedsim.usercode.importing import _process_start
 
     if not Path("/proc/self/stat").exists():
         assert _process_start() == -float("inf")

@@ -21,11 +21,11 @@ from types import ModuleType
 from typing import Any
 
 from fedsim.errors import ConfigError
-from fedsim.givensource import source_of
-from fedsim.imports import message_of
-from fedsim.packing import Packed, pack
-from fedsim.usercode import UserCode, is_users_file
-from fedsim.userimports import is_current
+from fedsim.usercode.calling import message_of
+from fedsim.usercode.importing import is_current
+from fedsim.usercode.packing import Packed, pack
+from fedsim.usercode.sources import UserCode, is_users_file, texts_in
+from fedsim.usercode.texts import source_of
 
 PLAIN = (str, int, float, bool, type(None), Path)
 
@@ -128,7 +128,7 @@ def named(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
     return _replaced(raw, things), things
 
 
-def user_code(raw: Any, folders: Iterable[str | Path], things: Mapping[str, object]) -> UserCode:
+def code_of(raw: Any, folders: Iterable[str | Path], things: Mapping[str, object]) -> UserCode:
     """Return the user's code of a configuration.
 
     Args:
@@ -138,7 +138,7 @@ def user_code(raw: Any, folders: Iterable[str | Path], things: Mapping[str, obje
             script or notebook need not be among them.
     """
     places = list(folders)
-    mine = [name for name in names_in(raw) if name.startswith("__main__:")]
+    mine = [name for name in texts_in(raw) if name.startswith("__main__:")]
     things = {**{n: _in_main(n) for n in mine if inspect.isclass(_in_main(n))}, **things}
     modules = {name: _modules_of(thing) for name, thing in things.items()}
     wanted = [f"{module}:X" for used in modules.values() for module in used]
@@ -195,15 +195,6 @@ def _replaced(value: Any, things: dict[str, object], key: str = "") -> Any:
     if inspect.isclass(value) or (names_one and not isinstance(value, PLAIN)):
         return _add(value, things)
     return value
-
-
-def names_in(value: Any) -> set[str]:
-    """Return all texts in nested mappings and lists."""
-    if isinstance(value, Mapping):
-        return set().union(*map(names_in, value.values()))
-    if isinstance(value, list):
-        return set().union(*map(names_in, value))
-    return {value} if isinstance(value, str) else set()
 
 
 def _in_main(name: str) -> object:

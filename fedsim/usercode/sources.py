@@ -1,6 +1,7 @@
 """The user's code of a run: which modules it names, what they import, and what the files hold.
 
-A run reads its modules once; :mod:`fedsim.userimports` lets every process import what was read.
+A run reads its modules once; :mod:`fedsim.usercode.importing` lets every process import what was
+read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedsim.given import Given
+    from fedsim.usercode.given import Given
 
 _NEVER = {*sys.stdlib_module_names, "fedsim", "__main__"}
 """Top-level names that are never a user's modules."""
@@ -79,18 +80,24 @@ NO_CODE = UserCode()
 """No modules of the user's: all are the environment's."""
 
 
-def _modules_named(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield all texts in nested mappings and sequences, in their order."""
     if isinstance(value, str):
-        module, colon, name = value.partition(":")
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from texts_in(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from texts_in(inner)
+
+
+def _modules_named(value: Any) -> Iterator[str]:
+    for text in texts_in(value):
+        module, colon, name = text.partition(":")
         parts = [*module.split("."), *name.split(".")]
         if colon and all(part.isidentifier() for part in parts):
             yield module
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _modules_named(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _modules_named(inner)
 
 
 def _read_all(names: Iterable[str], folders: Sequence[str]) -> tuple[Source, ...]:
