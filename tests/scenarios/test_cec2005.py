@@ -170,11 +170,11 @@ class TestCommandLine:
             (("--point", "[0, 101]", "--set", "scenario.dimension=2"), "x2: expected a value in"),
             (
                 ("--point", "[0]", "--set", "scenario.function=F21"),
-                "scenario.function: input should",
+                "scenario.function: expected 'F1', 'F2', ",
             ),
             (
                 ("--point", "[0]", "--set", "scenario.dimension=3"),
-                "scenario.dimension: input should",
+                "scenario.dimension: expected 2, 10, 30 or 50, got 3",
             ),
             (
                 ("--point", "[0]", "--set", "scenario.agents=0"),

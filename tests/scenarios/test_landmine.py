@@ -349,7 +349,7 @@ class TestRefusals:
         text = said("run", "landmine", "--backend", "serial", "--data", str(tmp_path / "none"))
         assert f"the data set landmine is not in {tmp_path / 'none' / 'landmine'}" in text
         assert "`fedsim data fetch landmine --data" in text
-        assert "--data DIR or the variable FEDSIM_DATA" in text
+        assert "set data_dir (--data DIR) or the variable FEDSIM_DATA" in text
         assert not Path("runs").exists()
 
     def test_a_wrong_checksum(self, tiny: Path, said: Said) -> None:

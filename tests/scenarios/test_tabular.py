@@ -310,4 +310,4 @@ class TestRefusals:
         call = ("evaluate", "tabular", "--set", "scenario.metric=f1", "--point", "[1]")
         assert run_command([*call, "--data", str(tiny)]) == 2
         text = " ".join(capsys.readouterr().err.split())
-        assert "scenario.metric: input should be 'error' or 'auc', got 'f1'" in text
+        assert "scenario.metric: expected 'error' or 'auc', got 'f1'" in text
