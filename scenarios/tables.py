@@ -24,6 +24,7 @@ TARGET = "hospdead"
 ROW_NUMBER = ("sno",)
 KNOWN_AFTERWARDS = (
     "death", "d.time", "slos", "sfdm2", "charges", "totcst", "totmcst", "dnr", "dnrday",
+    "avtisst",  # the mean effort of care on days 3 to 25
 )  # fmt: skip
 PREDICTED_BY_OTHERS = ("surv2m", "surv6m", "prg2m", "prg6m", "sps", "aps")
 DROPPED = (*ROW_NUMBER, *KNOWN_AFTERWARDS, *PREDICTED_BY_OTHERS)

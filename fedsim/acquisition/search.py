@@ -15,6 +15,7 @@ what is scored is what will be evaluated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +86,7 @@ def maximize(
     *,
     starts: int,
     ranking: NDArray[np.floating[Any]] | None = None,
+    largest_spread: float = math.inf,
 ) -> tuple[Array, float]:
     """Maximise a piecewise smooth function; of equal values the first counts.
 
@@ -96,6 +98,9 @@ def maximize(
         ranking: the function's values at the candidates, if they are known already, shape (n,).
             Where candidates are refined, it only ranks them and tells the spread: a constant may
             be missing, and single precision is enough.
+        largest_spread: what the spread of the function's values counts as at most; above 0.
+            Climbs are as exact as a small part of it. For a logarithm it should be about 1: its
+            spread is that of its lowest values, which may be -1e5.
 
     Returns:
         The best point, shape (D,), and its value.
@@ -110,7 +115,7 @@ def maximize(
         return candidates[best], float(ranking[best])
     spacing = len(candidates) ** (-1.0 / candidates.shape[1])
     chosen = candidates[best_apart(space.embed(candidates), ranking, starts, spacing)]
-    spread = float(np.ptp(ranking)) or 1.0
+    spread = min(float(np.ptp(ranking)) or 1.0, largest_spread)
     owner = owners([piece.box for piece in pieces], chosen)
     climbs = [
         climb_in_space(

@@ -123,7 +123,14 @@ class Queries:
             )
             ranking = function.of_moments(*map(np.append, shared, own))
         piece = Piece(whole_cube(space.dimension), function)
-        return maximize(space, (piece,), candidates, starts=starts, ranking=ranking)[0]
+        return maximize(
+            space,
+            (piece,),
+            candidates,
+            starts=starts,
+            ranking=ranking,
+            largest_spread=1.0 if s.kind in ("ei", "pi") else math.inf,  # those are logarithms
+        )[0]
 
     def _function(
         self, posterior: ExactGP | SparsePosterior, X: Array, keys: Keys

@@ -27,9 +27,13 @@ length scales and eta.
 
 Numbers of the size of outputs may be huge, while the fixed point of an encrypted sum has a limited
 range. Each is sent as two: a multiple of 2^60 2^-f, times 2^-60, which is zero for ordinary
-numbers, and the rest (f: the fraction bits). So outputs of up to about 1e12 times the public scale
-are summed without loss. Where the first part is not zero, the two sums tell slightly more than
-their total: how often the clients' rests carried.
+numbers, and the rest (f: the fraction bits). Those of the size of squared outputs are sent as
+three: before these, a multiple of 2^120 2^-f, times 2^-120. As f leaves room for 2 n / eta, x may
+be as large as 2^60, whatever f is. Where a coarse part is not zero, the sums of parts tell slightly
+more than their total: how often the clients' rests carried.
+
+Where x is so small that the fixed point does not resolve its spread, r' is r 2^-10, but at least
+2^-20 times the first r: outputs of up to 2^40, about 1e12, times the first r still fit then.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS
 from fedsim.surrogates.kernels import Family, Kernel
 
 _COARSE_BITS = 60
-_WIDE = ("means", "misfit", "first", "second", "cross")  # numbers of the size of outputs
+_COARSE_PARTS = {"means": 1, "misfit": 2, "first": 1, "second": 2, "cross": 1}
+_FINER_BITS = 10  # of r, where outputs are too small for it
+_FINEST_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class Settings:
         moments: whether the outputs' mean and spread come from sums.
         noise_floor: the least eta.
         fraction_bits: f.
+        minimum_fits: with fewer, the hyper-parameters stay as they are.
+        output_scale: the first r.
     """
 
     family: Family
@@ -76,6 +84,8 @@ class Settings:
     moments: bool
     noise_floor: float
     fraction_bits: int
+    minimum_fits: int = 1
+    output_scale: float = 1.0
 
     def sizes(self, s: int) -> dict[str, int]:
         """Return the size of each part of a vector, in order, for a support set of ``s`` points."""
@@ -98,30 +108,32 @@ class Settings:
     def length(self, s: int) -> int:
         """Return the length of a vector for a support set of ``s`` points."""
         sizes = self.sizes(s)
-        return sum(sizes.values()) + sum(sizes.get(name, 0) for name in _WIDE)
+        return sum(size * (1 + _COARSE_PARTS.get(name, 0)) for name, size in sizes.items())
 
     def pack(self, parts: Mapping[str, Array], s: int) -> Array:
         """Return a vector of the parts, shape (length,)."""
         exact, coarse = [], []
         for name in self.sizes(s):
             part = np.atleast_1d(parts[name])
-            if name in _WIDE:
-                scaled = np.ldexp(part, -_COARSE_BITS)
-                high = np.ldexp(np.rint(np.ldexp(scaled, self.fraction_bits)), -self.fraction_bits)
-                coarse.append(high)
-                part = part - np.ldexp(high, _COARSE_BITS)
+            for order in range(_COARSE_PARTS.get(name, 0), 0, -1):
+                bits = order * _COARSE_BITS
+                units = np.rint(np.ldexp(part, self.fraction_bits - bits))
+                coarse.append(np.ldexp(units, -self.fraction_bits))
+                part = part - np.ldexp(units, bits - self.fraction_bits)
             exact.append(part)
         return np.concatenate([*exact, *coarse])
 
     def unpack(self, vector: Array, s: int) -> dict[str, Array]:
         """Return the parts of a vector, or of a sum of vectors."""
         sizes = self.sizes(s)
-        wide = [name for name in sizes if name in _WIDE]
-        widths = [*sizes.values(), *(sizes[name] for name in wide)]
+        orders = [
+            (name, order) for name in sizes for order in range(_COARSE_PARTS.get(name, 0), 0, -1)
+        ]
+        widths = [*sizes.values(), *(sizes[name] for name, _ in orders)]
         pieces = np.split(vector, np.cumsum(widths)[:-1])
         parts = dict(zip(sizes, pieces, strict=False))
-        for name, high in zip(wide, pieces[len(sizes) :], strict=True):
-            parts[name] = parts[name] + np.ldexp(high, _COARSE_BITS)
+        for (name, order), coarse in zip(orders, pieces[len(sizes) :], strict=True):
+            parts[name] = parts[name] + np.ldexp(coarse, order * _COARSE_BITS)
         return parts
 
 
@@ -233,7 +245,9 @@ class Summaries:
         units, means = basis.units, parts["means"]
         misfit = float(parts["misfit"][0]) if settings.shared else 0.0
         if settings.moments:
-            units = _units(basis.units, *(float(parts[n][0]) for n in ("count", "first", "second")))
+            units = self._units(
+                basis.units, *(float(parts[n][0]) for n in ("count", "first", "second"))
+            )
             shift, factor = (units[0] - basis.units[0]) / basis.units[1], basis.units[1] / units[1]
             means = factor * (means - shift * parts["ones"])
             if settings.shared:
@@ -249,7 +263,8 @@ class Summaries:
             coefficients=posterior.coefficients / math.sqrt(variance),
         )
         fits = float(parts["fits"][0])
-        logs = self._within_bounds(parts["logs"] / fits) if fits >= 0.5 else basis.logs
+        enough = fits > settings.minimum_fits - 0.5
+        logs = self._within_bounds(parts["logs"] / fits) if enough else basis.logs
         return GlobalModel(posterior, units, logs, variance)
 
     def _within_bounds(self, logs: Array) -> Array:
@@ -266,13 +281,19 @@ class Summaries:
             self._support = key, support(kernel, basis.points)
         return self._support[1]
 
-
-def _units(units: Array, count: float, first: float, second: float) -> Array:
-    """Return all outputs' mean and spread from their sums; of equal ones, the spread is r."""
-    if count < 0.5:
-        return units
-    mean = first / count
-    variance = second / count - mean**2
-    # Rounding leaves about this much of equal outputs.
-    spread = math.sqrt(variance) if variance > 1e-14 * second / count else 1.0
-    return np.array([units[0] + units[1] * mean, units[1] * spread])
+    def _units(self, units: Array, count: float, first: float, second: float) -> Array:
+        """Return all outputs' mean and spread from their sums."""
+        if count < 0.5:
+            return units
+        mean = first / count
+        variance = second / count - mean**2
+        # Of at most ``count`` clients, each rounds its sums by at most 2^-f / 2; so the variance is
+        # exact to this, and to about 1e-14 of what cancels.
+        quantum = math.ldexp(0.5 + abs(mean), -self.settings.fraction_bits)
+        spread = 1.0
+        if variance > 1e-14 * second / count + 8.0 * quantum:
+            spread = math.sqrt(variance)
+        elif abs(mean) < 1.0:  # else another centre may be all that is missing
+            finest = math.ldexp(self.settings.output_scale, -_FINEST_BITS)
+            spread = max(math.ldexp(1.0, -_FINER_BITS), min(finest / float(units[1]), 1.0))
+        return np.array([units[0] + units[1] * mean, units[1] * spread])

@@ -238,3 +238,9 @@ def test_better_than_alone(tmp_path: Path) -> None:
 def test_settings_are_checked(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=expected):
         simulate(tmp_path, method=changes)
+
+
+def test_huge_outputs_of_a_short_run_can_be_summed(tmp_path: Path) -> None:
+    # Squares are about 1e22 here, and few rounds leave the fixed point little room.
+    run = simulate(tmp_path, method={"output_scale": 1e-10})
+    assert information(run, "members")[:5] == [4.0] * 5

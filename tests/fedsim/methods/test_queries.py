@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedsim.acquisition.functions import LogExpectedImprovement, LogProbabilityOfImprovement
 from fedsim.errors import ConfigError
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.rng import Keys
@@ -59,6 +60,26 @@ def test_ucb_on_a_grid_is_exact(sparse: bool) -> None:
     assert GRID.grid is not None
     expected = GRID.grid[np.argmax(mean + 0.7 * np.sqrt(variance))]
     np.testing.assert_array_equal(choose(GRID, sparse, beta=0.7, spread="none"), expected)
+
+
+@pytest.mark.parametrize("kind", ["ei", "pi"])
+def test_climbs_of_logarithms_end_at_the_maximum(kind: Any) -> None:
+    # With little noise the lowest values are below -1e4: no measure of what an exact climb is.
+    function = LogExpectedImprovement if kind == "ei" else LogProbabilityOfImprovement
+    ticks = np.linspace(0.0, 1.0, 61)
+    dense = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+    queries = Queries(AcquisitionSettings(kind, spread="none", starts=4), SQUARE)
+    for seed in range(5):
+        X = np.random.default_rng(seed).random((40, 2))
+        y = np.sin(6.0 * X[:, 0]) + np.cos(5.0 * X[:, 1])
+        posterior = condition(Kernel("matern52", (0.5,), 1.0), 1e-4, X, y)
+        best = float(posterior.moments(X)[0].max()) + 0.05
+        log = function(posterior, best)
+        assert np.ptp(log.values(dense)) > 1e4
+        u = queries.choose(posterior, X, y, Keys(3, seed, 1), 1)
+        expected = log.values(dense)
+        finer = np.clip(dense[np.argmax(expected)] + 0.04 * (dense - 0.5), 0.0, 1.0)
+        assert log.values(u[None])[0] > max(expected.max(), log.values(finer).max()) - 1e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,8 +33,8 @@ def data() -> list[tuple[Array, Array]]:
     return [(rng.random((n, 2)), 50.0 + 3.0 * rng.standard_normal(n)) for n in SIZES]
 
 
-def rounded(vector: Array) -> Array:
-    return np.ldexp(np.rint(np.ldexp(vector, BITS)), -BITS)
+def rounded(vector: Array, bits: int = BITS) -> Array:
+    return np.ldexp(np.rint(np.ldexp(vector, bits)), -bits)
 
 
 def summed(s: Settings, b: Basis, clients: list[tuple[Array, Array]], logs: Array | None) -> Array:
@@ -100,6 +101,17 @@ def test_fits_are_averaged_over_the_clients_that_have_one(scales: int) -> None:
     np.testing.assert_allclose(model.logs, np.full(scales + 1, -1.5))
 
 
+def test_fits_of_too_few_change_nothing() -> None:
+    s, clients, b = replace(settings(), minimum_fits=2), data(), basis()
+    for fitted, expected in ((1, b.logs), (2, [-1.0, -1.0])):
+        vectors = [
+            Summaries(s).vector(b, X, y, np.full(2, -1.0) if i < fitted else None)
+            for i, (X, y) in enumerate(clients)
+        ]
+        model = Summaries(s).model(b, np.asarray(np.sum(vectors, axis=0)))
+        np.testing.assert_allclose(model.logs, expected)
+
+
 def test_averages_stay_within_bounds() -> None:
     s, b = settings(), basis()
     for logs, expected in ((-50.0, [0.02, 1e-4]), (50.0, [10.0, 10.0])):
@@ -131,6 +143,39 @@ def test_outputs_of_any_size_are_summed(unit: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("spread", [1e-6, 1e-8, 1e-11])
+@pytest.mark.parametrize("mean", [0.0, 1e-5])
+def test_outputs_too_small_for_the_fixed_point_are_found_in_a_few_rounds(
+    spread: float, mean: float
+) -> None:
+    clients = [(X, mean + spread * (y - 50.0) / 3.0) for X, y in data()]
+    y = np.concatenate([y for _, y in clients])
+    s, b = settings(), basis()
+    for _ in range(4):
+        units = Summaries(s).model(b, summed(s, b, clients, None)).units
+        b = Basis(b.points, b.logs, units)
+    np.testing.assert_allclose(units, [y.mean(), y.std()], rtol=1e-4, atol=1e-4 * spread)
+    model = Summaries(s).model(b, summed(s, b, clients, None))
+    found = model.posterior.moments(np.random.default_rng(5).random((4, 2)))
+    expected = expected_model(clients, y.mean(), y.std(), True)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_equal_outputs_leave_room_for_large_ones(scale: float) -> None:
+    s = replace(settings(), output_scale=scale)
+    b = basis(0.0, scale)
+    equal = [(X, np.full(len(X), 7.0)) for X, _ in data()]
+    for _ in range(5):
+        b = Basis(b.points, b.logs, Summaries(s).model(b, summed(s, b, equal, None)).units)
+    np.testing.assert_allclose(b.units, [7.0, scale * 2.0**-20], rtol=1e-9)
+    large = [(X, 1e12 * scale * (y - 50.0) / 9.0) for X, y in data()]
+    total = summed(s, b, large, None)
+    assert np.abs(total).max() < 2.0 ** (61 - BITS)
+    y = np.concatenate([y for _, y in large])
+    np.testing.assert_allclose(Summaries(s).model(b, total).units, [y.mean(), y.std()], rtol=1e-5)
+
+
 @given(
     st.lists(st.floats(-1e24, 1e24), min_size=6, max_size=6),
     st.lists(st.floats(-1e3, 1e3), min_size=21, max_size=21),
@@ -147,6 +192,39 @@ def test_packing_loses_nothing(means: list[float], covariance: list[float], bits
     found = s.unpack(vector, 6)
     np.testing.assert_array_equal(found["covariance"], given_["covariance"])
     np.testing.assert_array_equal(found["means"], given_["means"])
+
+
+def parts_of(X: Array, x: Array) -> dict[str, Array]:
+    """Return all parts of one client's vector."""
+    base, columns = support(Kernel("matern52", (0.4,), 1.0), POINTS), np.stack([x, x**0], axis=1)
+    summary = summarise(base, 1e-4, X, columns)
+    return {
+        "covariance": summary.covariance[np.triu_indices(6)],
+        "means": summary.means[:, 0],
+        "misfit": summary.misfits[:1, 0],
+        "first": np.array([x.sum()]),
+        "second": np.array([np.square(x).sum()]),
+        "cross": summary.misfits[:1, 1],
+        "ones": summary.means[:, 1],
+        "norm": summary.misfits[1:, 1],
+        "count": np.array([float(len(x))]),
+        "fits": np.array([1.0]),
+        "logs": np.array([-1.0, -2.0]),
+    }
+
+
+@pytest.mark.parametrize("bits", [30, 40, 44])
+@pytest.mark.parametrize("unit", [1.0, 1e6, 1e11, 1e12])
+def test_packing_of_outputs_up_to_1e12_is_exact_and_in_range(bits: int, unit: float) -> None:
+    rng, n = np.random.default_rng(2), 6  # n / 1e-4 is below 2^(60 - bits)
+    parts = parts_of(rng.random((n, 2)), unit * rng.uniform(-1.0, 1.0, n))
+    s = Settings("matern52", 1, True, True, 1e-4, bits)
+    vector = s.pack(parts, 6)
+    assert vector.shape == (s.length(6),)
+    assert np.abs(vector).max() < 2.0 ** (61 - bits)
+    np.testing.assert_array_equal(rounded(vector[-14:], bits), vector[-14:])  # the coarse parts
+    for name, part in s.unpack(vector, 6).items():
+        np.testing.assert_array_equal(part, parts[name])
 
 
 def test_models_are_computed_once_for_equal_sums() -> None:
