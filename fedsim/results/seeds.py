@@ -17,7 +17,7 @@ from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
-from fedsim.record.runfolder import REMAKE, RunFolder, run_folder_of
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -240,6 +240,4 @@ class SeedRun:
             if sha256 in (None, found):
                 return None
             wrong = "is not the one that it ended with"
-        return (
-            f"its journal {wrong}: only its tables and its outcome are left; restore it from a copy"
-        )
+        return f"its journal {wrong}: only its tables and its outcome are left; {REDO}"
