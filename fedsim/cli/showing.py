@@ -58,12 +58,21 @@ def _shown(one: SeedRun) -> _Shown:
         summary = one.summary()
         if summary["status"] == "done":
             return _Shown(summary)
+        if summary["status"] == "missing":
+            return _missing(one, summary)
         status = StatusReader(one).read()
     except RunFolderError as error:
         named = {"variant": one.variant, "seed": one.seed, "folder": str(one.folder.path)}
         damaged = {**named, "status": "damaged", "reason": str(error)}
         return _Shown(damaged, f"{one.name}: damaged: {error}")
     return _Shown({**summary, **status.record()}, _sentence(one, status))
+
+
+def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:
+    state = one.state  # waiting, if the run is just making the folders
+    reason = "its folder is missing" if state == "missing" else None
+    record = {**summary, "status": state, "reason": reason}
+    return _Shown(record, f"{one.name}: {reason or state}")
 
 
 def _sentence(one: SeedRun, status: Status) -> str:

@@ -277,7 +277,12 @@ def alter(journal: Path) -> None:
     journal.write_bytes(b"".join([*lines[:4], lines[4].replace(b"0", b"1"), *lines[5:]]))
 
 
-LOSSES = {"empty": empty, "cut": cut, "altered": alter, "missing": Path.unlink}
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "empty": empty,
+    "cut": cut,
+    "altered": alter,
+    "missing": Path.unlink,
+}
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -332,6 +337,75 @@ def test_the_advice_for_a_lost_journal_works(done: Run, loss: str) -> None:
     assert again.best_points() == points
     pd.testing.assert_frame_equal(again.rounds, rounds)
     assert "lost" not in again.runs[0].summary()
+
+
+def test_a_seed_whose_folder_is_missing(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = done.rounds
+    folder = done.runs[1].folder.path
+    shutil.rmtree(folder)
+    run = load(done.folder)
+    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
+        ("a", 0, "done"),
+        ("a", 1, "missing"),
+        ("b", 0, "done"),
+        ("b", 1, "done"),
+    ]
+    capsys.readouterr()
+    for given in (done.folder, done.folder / "a"):
+        assert run_command(["show", str(given)]) == 0
+        out = capsys.readouterr().out
+        assert "a, seed 1: its folder is missing" in out
+        assert "1 of 2" in out
+        assert "continue with: fedsim resume " in out
+    assert run_command(["show", str(done.folder), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)["runs"][1]
+    assert (record["status"], record["reason"]) == ("missing", "its folder is missing")
+    (listed,) = list_runs("runs")
+    assert (listed.status, listed.done, listed.jobs) == ("stopped", 3, 4)
+    assert listed.reason == f"{done.folder / 'a' / 'seed-1'}: its folder is missing"
+    for missing in (run.read("rounds")[1], run.read_best()[1], fedsim.compare(run).notes):
+        assert any(
+            note.startswith("a, seed 1 is left out: ") and "its folder is missing" in note
+            for note in missing
+        )
+    with pytest.warns(UserWarning, match=r"a, seed 1 is left out: .*its folder is missing"):
+        run.best()
+    again = fedsim.resume(done.folder)
+    pd.testing.assert_frame_equal(again.rounds, whole)
+    assert [one.state for one in again.runs] == ["done"] * 4
+
+
+def test_a_variant_or_a_configuration_that_is_missing(done: Run) -> None:
+    shutil.rmtree(done.folder / "b")
+    (done.folder / "a" / "seed-0" / "config.yaml").unlink()
+    run = load(done.folder)
+    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
+        ("a", 0, "done"),
+        ("a", 1, "done"),
+        ("b", 0, "missing"),
+        ("b", 1, "missing"),
+    ]
+    assert len(load(done.folder / "a").runs) == 2
+    (listed,) = list_runs("runs")
+    assert (listed.done, listed.jobs) == (2, 4)
+
+
+def test_a_damaged_run_is_counted(done: Run) -> None:
+    (done.runs[0].folder.path / "manifest.json").write_text("{")
+    (listed,) = list_runs("runs")
+    assert (listed.status, listed.done, listed.jobs) == ("damaged", 3, 4)
+
+
+def test_a_run_of_one_variant_that_lacks_a_seed(here: Path) -> None:
+    run = fedsim.run(small(seeds=[0, 1, 2], rounds=1))
+    shutil.rmtree(run.runs[1].folder.path)
+    found = load(run.folder).runs
+    assert [(one.variant, one.seed, one.state) for one in found] == [
+        ("random-search", 0, "done"),
+        ("random-search", 1, "missing"),
+        ("random-search", 2, "done"),
+    ]
+    assert "2 done, 1 missing" in load(run.folder)._repr_html_()
 
 
 def test_a_manifest_that_was_removed_is_made_again(done: Run) -> None:
