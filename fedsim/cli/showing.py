@@ -11,6 +11,8 @@ from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 from fedsim.errors import RunFolderError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from pathlib import Path
+
     from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
@@ -37,10 +39,20 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
-        whole = shlex.quote(str(run.whole))
-        print_text(console, f"continue with: fedsim resume {whole}")
+        print_text(console, f"continue with: {_how_to_resume(run.whole)}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
+
+
+def _how_to_resume(whole: Path) -> str:
+    from fedsim.record.origin import Origin
+    from fedsim.usercode.given import how_to_resume
+
+    try:
+        given = Origin.read(whole).given
+    except RunFolderError:  # resuming explains it
+        given = {}
+    return how_to_resume(whole, {name: one["kind"] for name, one in given.items()})
 
 
 @dataclass(frozen=True)
