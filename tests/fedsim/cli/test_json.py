@@ -91,6 +91,8 @@ COMMANDS: dict[str, Sequence[str]] = {
         "--agents 200 --sampling-rate 0.25 --noise-multiplier 1e-7 --rounds 4",
         "--agents 200 --sampling-rate 1 --noise-multiplier 1e-300 --rounds 4",
     ),
+    "crypto bench": ("--members 4 --support 2 --rounds 1",),
+    "crypto collusion": ("--members 3 --support 8 --trials 2",),
     "privacy calibrate": ("--agents 200 --sampling-rate 0.25 --epsilon 1e9 --rounds 40",),
 }
 FAILING = {name: f"{name} --frobnicate" for name in COMMANDS}
