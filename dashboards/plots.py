@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -88,6 +89,9 @@ def save(figure: Figure, path: str | Path) -> Path:
     except ValueError as error:
         raise of_option("--out", ConfigError(f"path: {error}")) from None
     except OSError as error:
+        if target.is_file():  # what is left of it is no picture
+            with suppress(OSError):
+                target.unlink()
         remedy = "make room, then draw it with `fedsim plot`"
         raise cannot_write(target, error, remedy) from error
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 import fedsim as api
 from fedsim.cli.main import run_command
@@ -48,24 +50,29 @@ def last(out: str) -> Any:
     return json.loads(line)
 
 
+SHAPE = {"folder", "picture", "status", "warnings", "runs"}
+"""What `fedsim run --json` gives, of one seed as of several."""
+
+
 class TestRun:
     def test_json_of_a_single_run(self, fedsim: Command) -> None:
         out, err = fedsim("run", write(small("dp-fts-de")), "--json")
         result = last(out)
+        assert result.keys() == SHAPE
         assert result["folder"] == "runs/small-1"
         assert result["status"] == "done"
-        assert result["simple_regret"] <= result["mean_simple_regret"]
-        assert {"pld", "rdp", "moments", "delta", "neighbouring_relation", "sampling"} <= set(
-            result["epsilon"]
-        )
-        assert result["objective_seconds"] >= 0
-        assert result["other_seconds"] >= 0
-        journal = Path("runs/small-1/seed-0/journal.jsonl").read_bytes()
-        assert result["journal_sha256"] == hashlib.sha256(journal).hexdigest()
+        assert result["warnings"] == []
         (one,) = result["runs"]
+        assert one["simple_regret"] <= one["mean_simple_regret"]
+        assert {"pld", "rdp", "moments", "delta", "neighbouring_relation", "sampling"} <= set(
+            one["epsilon"]
+        )
+        assert one["objective_seconds"] >= 0
+        assert one["other_seconds"] >= 0
+        journal = Path("runs/small-1/seed-0/journal.jsonl").read_bytes()
+        assert one["journal_sha256"] == hashlib.sha256(journal).hexdigest()
         assert one["seed"] == 0
         assert one["folder"] == "runs/small-1/seed-0"
-        assert {k: v for k, v in one.items() if k != "folder"}.items() <= result.items()
         assert "plan" in err
         assert Path(result["picture"]).stat().st_size > 0
 
@@ -75,10 +82,33 @@ class TestRun:
         result = last(out)
         found = [(one["variant"], one["seed"], one["status"]) for one in result["runs"]]
         assert found == [(v, s, "done") for v in "ab" for s in (1, 2)]
-        assert result["status"] == "done"
-        assert "best_observed" not in result
+        assert result.keys() == SHAPE
         journals = [body(Path(one["folder"]) / "journal.jsonl") for one in result["runs"]]
         assert len(set(journals)) == 4
+
+    def test_without_a_picture_there_are_results(
+        self, fedsim: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fedsim("run", write(small()), "--json")
+
+        def full(figure: Figure, target: Path, **options: object) -> None:
+            target.write_bytes(b"half of it")
+            raise OSError(errno.EFBIG, "File too large", str(target))
+
+        monkeypatch.setattr(Figure, "savefig", full)
+        out, err = fedsim("run", "run.yaml", "--json")
+        result = last(out)
+        assert result.keys() == SHAPE
+        assert (result["folder"], result["picture"]) == ("runs/small-2", None)
+        assert result["status"] == result["runs"][0]["status"] == "done"
+        (warning,) = result["warnings"]
+        assert "progress.png: cannot be written: File too large" in warning
+        assert "`fedsim plot`" in warning
+        assert f"warning: {warning}" in err
+        assert not Path("runs/small-2/progress.png").exists()
+        out, err = fedsim("-q", "run", "run.yaml")
+        assert "scores after the last round" in out
+        assert "File too large" in err
 
     def test_users_prints_do_not_disturb_json(
         self, fedsim: Command, user_module: UserModule
@@ -175,7 +205,8 @@ class TestOthers:
         assert shown["runs"] == ran["runs"]
         assert "privacy: ε" in fedsim("show", "runs/small-1")[0]
         again = last(fedsim("resume", "runs/small-1", "--json")[0])
-        assert again["journal_sha256"] == ran["journal_sha256"]
+        assert again.keys() == SHAPE | {"resumed"}
+        assert again["runs"] == ran["runs"]
 
     def test_resume_makes_what_a_crash_at_the_start_left_out(self, fedsim: Command) -> None:
         ran = last(fedsim("run", write(small(seeds=[0, 1])), "--json")[0])

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from fedsim.cli.consoles import print_text
+from fedsim.cli.consoles import make_console, print_text
 from fedsim.cli.summary import print_outcome, privacy_lines
+from fedsim.errors import FedsimError, of_run
 from fedsim.results.analysis import Run
 from fedsim.results.comparison import control_differences
 
 
 def close(run: Run, console: Console) -> dict[str, Any]:
-    """Print the outcome, draw the picture and return both as a record."""
-    from fedsim.dashboards.plots import plot
+    """Print the outcome, draw the picture and return both as a record.
 
+    Its shape does not depend on the run: what holds for a seed is in ``runs``. If the picture
+    cannot be drawn, the outcome is there all the same, with a warning.
+    """
+    with of_run(run.folder):
+        return _closed(run, console)
+
+
+def _closed(run: Run, console: Console) -> dict[str, Any]:
     summaries = run.summaries()
     print_outcome(console, summaries)
     for line in privacy_lines(summaries):
@@ -24,7 +33,8 @@ def close(run: Run, console: Console) -> dict[str, Any]:
     refused = sum(s.get("releases_refused", 0) for s in summaries)
     if refused:
         console.print(f"releases refused by privacy.budget: {refused}; agents continued alone")
-    for warning in sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])}):
+    warnings = sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])})
+    for warning in warnings:
         print_text(console, f"warning: {warning}", "yellow")
     for found in control_differences(run):
         print_text(console, found.sentence())
@@ -32,9 +42,25 @@ def close(run: Run, console: Console) -> dict[str, Any]:
     print_text(console, f"best points: fedsim best {told}")
     if any(one.folder.logs.exists() for one in run.runs):
         print_text(console, f"what was printed: fedsim logs {told}")
-    picture = plot(run, out=run.folder / "progress.png").path
-    print_text(console, f"folder  {run.folder}\npicture {picture}")
-    result: dict[str, Any] = {"folder": str(run.folder), "picture": str(picture), "status": "done"}
-    if len(summaries) == 1:
-        result = {**summaries[0], **result}
-    return {**result, "runs": summaries}
+    picture, why = _picture(run)
+    if why:
+        warnings.append(why)
+        print_text(make_console(stderr=True), f"warning: {why}", "yellow")
+    print_text(console, f"folder  {run.folder}" + (f"\npicture {picture}" if picture else ""))
+    return {
+        "folder": str(run.folder),
+        "picture": None if picture is None else str(picture),
+        "status": "done",
+        "warnings": warnings,
+        "runs": summaries,
+    }
+
+
+def _picture(run: Run) -> tuple[Path | None, str]:
+    """Return the picture's path, or None and why there is no picture."""
+    from fedsim.dashboards.plots import plot
+
+    try:
+        return plot(run, out=run.folder / "progress.png").path, ""
+    except FedsimError as error:
+        return None, f"the run is done, but its picture is not drawn: {error}"

@@ -11,6 +11,8 @@ from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 from fedsim.errors import RunFolderError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
+    from pathlib import Path
+
     from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
@@ -37,10 +39,20 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
-        whole = shlex.quote(str(run.whole))
-        print_text(console, f"continue with: fedsim resume {whole}")
+        print_text(console, f"continue with: {_how_to_resume(run.whole)}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
+
+
+def _how_to_resume(whole: Path) -> str:
+    from fedsim.record.origin import Origin
+    from fedsim.usercode.given import how_to_resume
+
+    try:
+        given = Origin.read(whole).given
+    except RunFolderError:  # resuming explains it
+        given = {}
+    return how_to_resume(whole, {name: one["kind"] for name, one in given.items()})
 
 
 @dataclass(frozen=True)
@@ -58,12 +70,21 @@ def _shown(one: SeedRun) -> _Shown:
         summary = one.summary()
         if summary["status"] == "done":
             return _Shown(summary)
+        if summary["status"] == "missing":
+            return _missing(one, summary)
         status = StatusReader(one).read()
     except RunFolderError as error:
         named = {"variant": one.variant, "seed": one.seed, "folder": str(one.folder.path)}
         damaged = {**named, "status": "damaged", "reason": str(error)}
         return _Shown(damaged, f"{one.name}: damaged: {error}")
     return _Shown({**summary, **status.record()}, _sentence(one, status))
+
+
+def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:
+    state = one.state  # waiting, if the run is just making the folders
+    reason = "its folder is missing" if state == "missing" else None
+    record = {**summary, "status": state, "reason": reason}
+    return _Shown(record, f"{one.name}: {reason or state}")
 
 
 def _sentence(one: SeedRun, status: Status) -> str:

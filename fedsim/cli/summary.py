@@ -46,11 +46,11 @@ def _closing_table(summaries: Sequence[Summary]) -> Table:
     title = "scores after the last round"
     table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("variant", overflow="fold")
-    table.add_column("seeds", no_wrap=True)
+    table.add_column("seeds")
     for name in scores:
         table.add_column(name.replace("_", " "), justify="right")  # may wrap: the error goes below
     for name in (*columns, "eval/s", "CPU s"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     for variant in variants:
         own = [s for s in summaries if s["variant"] == variant]
         table.add_row(*_row(own, scores, columns))

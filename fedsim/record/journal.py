@@ -163,7 +163,8 @@ class JournalReader:
     def _damaged(self, why: str) -> RunFolderError:
         return RunFolderError(
             f"{self._path}: line {self._line} is damaged: {why}; restore the file from a copy, or, "
-            "to go on from what is before, cut it there, remove state/checkpoint.npz and resume"
+            "to go on from what is before, cut it there, remove state/checkpoint.npz, and "
+            "manifest.json if the seed was done, and resume"
         )
 
 

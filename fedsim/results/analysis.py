@@ -17,7 +17,15 @@ from fedsim.errors import ConfigError, RunFolderError
 from fedsim.files import RESTORE, read_yaml, user_path
 from fedsim.record.origin import not_a_folder
 from fedsim.record.runfolder import RunFolder, run_folder_of
-from fedsim.results.seeds import SeedRun, in_order, is_run, is_seed, seed_folders, subfolders
+from fedsim.results.seeds import (
+    SeedRun,
+    in_order,
+    is_run,
+    is_seed,
+    planned_seeds,
+    seed_folders,
+    subfolders,
+)
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -191,6 +199,8 @@ def opened(*runs: AnyRun | Sequence[AnyRun]) -> list[Run]:
 def load(folder: str | Path) -> Run:
     """Open a run folder, or the folder of one of its variants or seeds.
 
+    Seeds of its configuration whose folders are missing are among its seeds.
+
     Raises:
         RunFolderError: if it is not a run folder, or two of its folders are the same seed.
     """
@@ -205,7 +215,10 @@ def load(folder: str | Path) -> Run:
     labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
     _check_different(runs)
-    order = in_order(labels.values(), path)
+    known = {(run.variant, run.seed) for run in runs}
+    planned = [SeedRun(label, RunFolder(seed)) for label, seed in planned_seeds(path)]
+    runs += [run for run in planned if (run.variant, run.seed) not in known]
+    order = in_order([run.variant for run in runs], path)
     runs.sort(key=lambda run: (order.index(run.variant), run.seed))
     return Run(path, tuple(runs))
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, listed
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, StepEntry
 from fedsim.record.manifest import Facts
@@ -113,7 +113,7 @@ def best_of(points: Iterable[BestPoint]) -> BestPoint:
     """
     chosen = list(points)
     if not chosen:
-        raise ConfigError("best: no such agent, variant or seed has a value")
+        raise ConfigError("best: there are no points")
     if len({one.direction for one in chosen}) > 1:
         raise ConfigError(
             "best: some variants maximise and others minimise, so there is no best of all; choose "
@@ -128,11 +128,27 @@ def matching(
     variant: str | None = None,
     seed: int | None = None,
 ) -> list[BestPoint]:
-    """Return the points of an agent, a variant and a seed; None stands for all of them."""
-    return [
-        one
-        for one in points
-        if agent in (None, one.agent)
-        and variant in (None, one.variant)
-        and seed in (None, one.seed)
-    ]
+    """Return the points of an agent, a variant and a seed; None stands for all of them.
+
+    Raises:
+        ConfigError: if there are none; it names the one that is not known.
+    """
+    left = list(points)
+    wanted: dict[str, Any] = {"variant": variant, "seed": seed, "agent": agent}
+    for name, value in wanted.items():
+        if value is None:
+            continue
+        known = list(dict.fromkeys(getattr(one, name) for one in left))
+        left = [one for one in left if getattr(one, name) == value]
+        if not left:
+            raise ConfigError(
+                f"{name}: expected {_one_of(known)}, which have values, got {value!r}"
+            )
+    return left
+
+
+def _one_of(known: Sequence[Any]) -> str:
+    """Return values that may be chosen, in words; whole numbers without gaps as a range."""
+    if len(known) > 1 and known == [*range(len(known))]:
+        return f"0 to {known[-1]}"
+    return f"one of {listed(map(str, known))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.locking import is_locked
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.seeds import in_order, is_run, seed_folders
+from fedsim.results.seeds import in_order, is_run, planned_seeds, seed_folders
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -26,8 +27,9 @@ class RunSummary:
         folder: the run folder.
         name: the name in its configuration.
         status: ``running``; ``done``, if every seed is; ``failed``; ``interrupted``; ``stopped``,
-            if it was killed; ``not started``; or ``damaged``, if its files cannot be read.
-        reason: why it failed, was interrupted or cannot be read, or None.
+            if it was killed or some seed's folder is missing; ``not started``; or ``damaged``, if
+            its files cannot be read.
+        reason: why it failed, was interrupted, has a seed missing or cannot be read, or None.
         scenario: the scenario's name.
         variants: the variants' labels; the method's name if there is only one.
         rounds: queries per agent of the longest variant.
@@ -96,12 +98,16 @@ def _summary(folder: Path) -> RunSummary:
     try:
         config = read_yaml(folder / "config.yaml", kept=True)
         seeds = seed_folders(folder)
-        manifests = [RunFolder(seed).manifest() for seed in seeds]
+        manifests = [RunFolder(seed).manifest() for seed in _with_planned(folder, seeds)]
+        status = _status(folder, manifests)
         return RunSummary(
             folder=folder,
             name=str(config["name"]),
-            status=_status(folder, manifests),
-            reason=next((m["reason"] for m in manifests if _ended_badly(m)), None),
+            status=status,
+            reason=next(
+                (m["reason"] for m in manifests if _ended_badly(m)),
+                None if status == "running" else _missing(folder, seeds),
+            ),
             scenario=str(config["scenario"]["name"]),
             variants=_labels(folder, seeds) or (str(config["method"]["name"]),),
             rounds=max((int(m["rounds"]) for m in manifests if "rounds" in m), default=0)
@@ -113,7 +119,32 @@ def _summary(folder: Path) -> RunSummary:
         )
     except (FedsimError, OSError, LookupError, TypeError, ValueError) as error:
         why = str(error) if isinstance(error, FedsimError) else repr(error)
-        return RunSummary(folder, folder.name, "damaged", why)
+        jobs, done = _counts(folder)
+        return RunSummary(folder, folder.name, "damaged", why, jobs=jobs, done=done)
+
+
+def _with_planned(folder: Path, seeds: Sequence[Path]) -> list[Path]:
+    """Return the seeds that have a folder, and those that the configuration has besides."""
+    return list(dict.fromkeys([*seeds, *(seed for _, seed in planned_seeds(folder))]))
+
+
+def _missing(folder: Path, seeds: Sequence[Path]) -> str | None:
+    """Return a sentence on a seed whose folder is missing, though others have theirs."""
+    gone = [seed for seed in _with_planned(folder, seeds) if not seed.exists()]
+    return f"{gone[0]}: its folder is missing" if seeds and gone else None
+
+
+def _counts(folder: Path) -> tuple[int, int]:
+    """Return how many seeds a damaged run has, and how many are done, as far as can be read."""
+    try:
+        seeds = _with_planned(folder, seed_folders(folder))
+    except RunFolderError:
+        return 0, 0
+    done = 0
+    for seed in seeds:
+        with suppress(RunFolderError):
+            done += RunFolder(seed).manifest().get("status") == "done"
+    return len(seeds), done
 
 
 def _status(folder: Path, manifests: Sequence[Mapping[str, Any]]) -> str:

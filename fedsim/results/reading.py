@@ -15,7 +15,7 @@ from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader
 from fedsim.record.manifest import Facts
 from fedsim.record.position import check_agents
-from fedsim.record.runfolder import RunFolder
+from fedsim.record.runfolder import REDO, RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.space import Space
 
@@ -128,8 +128,12 @@ def read_run(
         observe: called with every step, in order.
 
     Raises:
-        RunFolderError: if the journal is missing or damaged.
+        RunFolderError: if the journal is missing or damaged, or is not the one that a seed that
+            is done ended with: what was cut off would not be missed.
     """
+    ended_with = _ended_with(folder)
+    if ended_with is not None and not folder.journal.exists():
+        raise RunFolderError(f"{folder.journal}: not found; {REDO}")
     reading, journal = Reading(facts), JournalReader(folder.journal)
     for entry in journal.read():
         reading.add(entry)
@@ -137,7 +141,17 @@ def read_run(
             observe(entry)
     reading.close(reading.tally.round)
     reading.sha256, reading.torn = journal.sha256, journal.torn
+    if ended_with is not None and (reading.torn or reading.sha256 != ended_with):
+        raise RunFolderError(f"{folder.journal}: is not the one that the seed ended with; {REDO}")
     return reading
+
+
+def _ended_with(folder: RunFolder) -> str | None:
+    """Return the hash of the journal of a seed that is done, as its manifest keeps it."""
+    manifest = folder.manifest()
+    outcome = manifest.get("outcome") if manifest.get("status") == "done" else None
+    found = outcome.get("journal_sha256") if isinstance(outcome, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def space_of(folder: RunFolder, facts: Facts) -> Space:

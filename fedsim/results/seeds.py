@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
-from fedsim.files import NOISE_CONTROL
+from fedsim.files import NOISE_CONTROL, read_yaml, slugify
 from fedsim.protocol import AgentId
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
-from fedsim.record.runfolder import REMAKE, RunFolder, run_folder_of
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -48,6 +48,33 @@ def seed_folders(folder: Path) -> list[Path]:
     return own or [
         seed for one in inside if not is_run(one) for seed in subfolders(one) if is_seed(seed)
     ]
+
+
+def planned_seeds(folder: Path) -> list[tuple[str, Path]]:
+    """Return the variant's label and the folder of every seed that a run's configuration has.
+
+    Args:
+        folder: the folder of a run or of one of its variants.
+
+    Returns:
+        One for each seed, whether its folder exists or not; none if the configuration is damaged.
+    """
+    whole = folder if is_run(folder) else folder.absolute().parent
+    try:
+        labels, config = Origin.read(whole).variants, read_yaml(whole / "config.yaml", kept=True)
+        if config.get("variants") or config.get("noise_control"):
+            places = [(label, whole / slugify(label)) for label in labels]
+        else:
+            places = [(str(config["method"]["name"]), whole)]
+        seeds = [int(seed) for seed in config["seeds"]]
+    except (RunFolderError, LookupError, TypeError, ValueError):
+        return []
+    if whole != folder:
+        name = folder.absolute().name
+        places = [
+            (label, folder) for label, place in places if place != whole and place.name == name
+        ]
+    return [(label, place / f"seed-{seed}") for label, place in places for seed in seeds]
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -108,6 +135,8 @@ class SeedRun:
     @property
     def status(self) -> str:
         """What was recorded last: as ``state``, but ``running`` also if it was killed."""
+        if not self.folder.path.exists():
+            return "missing"
         return str(self.folder.manifest().get("status", "not started"))
 
     @property
@@ -115,7 +144,8 @@ class SeedRun:
         """The status now, since a kill leaves no trace in the record.
 
         ``done``, ``failed``, ``interrupted`` or ``not started``; ``running`` if a process works on
-        it; ``waiting``, if one works on another seed of its run; ``stopped``, if it was killed.
+        it; ``waiting``, if one works on another seed of its run; ``stopped``, if it was killed;
+        ``missing``, if its folder is.
         """
         status = self.status
         if status == "done":
@@ -175,6 +205,9 @@ class SeedRun:
                 )
             why = f": {manifest['reason']}" if manifest.get("reason") else ""
             run = shlex.quote(str(run_folder_of(self.folder.path)))
+            if self.state == "missing":
+                gone = f"{self.folder.path}: its folder is missing"
+                raise RunFolderError(f"{gone}; `fedsim resume {run}` runs it again")
             raise RunFolderError(
                 f"{self.folder.path}: nothing is recorded yet (status: {self.state}{why}); "
                 f"`fedsim resume {run}` starts it"
@@ -240,6 +273,4 @@ class SeedRun:
             if sha256 in (None, found):
                 return None
             wrong = "is not the one that it ended with"
-        return (
-            f"its journal {wrong}: only its tables and its outcome are left; restore it from a copy"
-        )
+        return f"its journal {wrong}: only its tables and its outcome are left; {REDO}"

@@ -61,7 +61,8 @@ def execute(
     except (KeyboardInterrupt, Interrupted) as error:
         why = why_stopped(error)
         keeper.stopped("interrupted", why)
-        again = how_to_resume(folder, jobs[0].simulation.spec.code)
+        given = jobs[0].simulation.spec.code.objects
+        again = how_to_resume(folder, {name: one.kind for name, one in given.items()})
         raise Interrupted(f"{why}; continue with: {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""

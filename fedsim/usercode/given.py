@@ -167,9 +167,14 @@ def is_found_by_name(name: str, kind: str) -> bool:
     return kind == "class" and not name.startswith("__main__:") and "<" not in name
 
 
-def how_to_resume(folder: Path, code: UserCode) -> str:
-    """Return what to do to resume a run of some code."""
-    here = [name for name, one in code.objects.items() if not is_found_by_name(name, one.kind)]
+def how_to_resume(folder: Path, kinds: Mapping[str, str]) -> str:
+    """Return what to do to resume a run.
+
+    Args:
+        folder: the run folder.
+        kinds: what the run was given in Python, by name: ``class`` or ``object``.
+    """
+    here = [name for name, kind in kinds.items() if not is_found_by_name(name, kind)]
     if not here:
         return f"fedsim resume {shlex.quote(str(folder))}"
     told = ", ".join(here)

@@ -87,3 +87,8 @@ def test_nothing_and_no_run(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run_command(["logs", str(folder), "--agent", "0"]) == 0
     assert capsys.readouterr().out == "nothing was printed by agent 0\n"
     assert run_command(["logs", str(folder / "none")]) == 2
+    for agent in ("99", "-1"):
+        capsys.readouterr()
+        assert run_command(["logs", str(folder), "--agent", agent]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err) == ("", f"error: --agent: expected 0 to 11, got {agent}\n")

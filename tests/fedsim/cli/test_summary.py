@@ -46,6 +46,24 @@ class TestClosingTable:
         assert row.split()[-2:] == ["7.5", "6"]
         assert "failed" not in text
 
+    def test_a_partly_finished_private_run_fits_a_terminal(self) -> None:
+        scores = {"simple_regret": 0.123456, "mean_simple_regret": 0.23456}
+        scores |= {"inference_regret": 0.123456, "mean_inference_regret": 0.34567}
+        seeds = [
+            SUMMARY
+            | {"variant": variant, "seed": seed, "metric": "simple_regret"}
+            | {name: value * (1 + seed / 7) for name, value in scores.items()}
+            | {"epsilon": {"pld": 3.5, "delta": delta, "delta_1e-5": {"pld": 11.25}}}
+            | {"evaluations_failed": 2, "first_failure": "", "evaluations_per_second": 1234.0}
+            for seed in (0, 1)
+            for variant, delta in (("dp-fts-de", 0.0029), ("dp-fts-de-2", 0.037))
+        ]
+        waiting = [{"variant": "dp-fts-de", "seed": n, "status": "interrupted"} for n in range(10)]
+        lines = table(*seeds, *waiting).splitlines()
+        assert max(len(line) for line in lines if "skipped" not in line) <= 80
+        assert "2 of" in " ".join(lines)
+        assert all(word in " ".join(lines) for word in ("seeds", "1e-5", "δ", "eval/s", "CPU"))
+
     def test_a_baseline_has_a_column_and_a_line(self) -> None:
         """The mean over seeds; another variant's scenario may have none."""
         name = "always [no]"

@@ -169,7 +169,7 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
     lines.insert(first, {**release, "t": -1})  # before the first step
     lines.insert(first + 3, {**release, "t": 0})  # a second one in round 0
     folder.journal.write_bytes(journal_of(lines))
-    folder.update_manifest(delta=1e-5)
+    folder.update_manifest(delta=1e-5, status="running")
     outcome = finish(folder, Synthetic(agents=6, grid_size=100).space)
     rounds = SeedRun("copy", folder).rounds
     assert outcome["epsilon"]["releases"] == 7

@@ -82,8 +82,15 @@ def test_the_best_of_some(run: Run) -> None:
     assert run.best(variant="down", seed=3, agent=1) == points[-1]
     with pytest.raises(ConfigError, match="some variants maximise and others minimise"):
         run.best()
-    with pytest.raises(ConfigError, match="no such agent, variant or seed"):
-        run.best(agent=7)
+    for unknown, words in (
+        ({"agent": 7}, "agent: expected 0 to 1, which have values, got 7"),
+        ({"variant": "side"}, "variant: expected one of up, down, which have values, got 'side'"),
+        ({"seed": 1}, "seed: expected one of 0, 3, which have values, got 1"),
+        ({"seed": 1, "agent": 7}, "seed: expected one of 0, 3, which have values, got 1"),
+        ({"variant": "up", "seed": 3, "agent": 2}, "agent: expected 0 to 1, .*got 2"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            run.best(**unknown)
 
 
 def point(observed: float, direction: Literal["maximize", "minimize"] = "maximize") -> BestPoint:

@@ -149,8 +149,7 @@ def test_neither_table_nor_journal(done: Run) -> None:
     rounds, missing = done.read("rounds")
     assert len(rounds) == 3 * (ROUNDS + 1)
     assert "a, seed 0 is left out" in missing[0]
-    assert "journal.jsonl: not found" in missing[0]
-    assert "resume" not in missing[0]
+    assert "journal.jsonl: not found; restore it from a copy, or remove" in missing[0]
 
 
 @pytest.mark.parametrize(
@@ -263,6 +262,150 @@ def test_a_lost_journal_is_said(
     told, record = lost(done, capsys, command)
     assert "a, seed 0: its journal is missing: only its tables and its outcome are left" in told
     assert "its journal is missing" in record
+
+
+def empty(journal: Path) -> None:
+    journal.write_bytes(b"")
+
+
+def cut(journal: Path) -> None:
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
+
+
+def alter(journal: Path) -> None:
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:4], lines[4].replace(b"0", b"1"), *lines[5:]]))
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "empty": empty,
+    "cut": cut,
+    "altered": alter,
+    "missing": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_best_does_not_use_a_lost_journal(
+    done: Run, loss: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = done.best_points()
+    LOSSES[loss](done.runs[0].folder.journal)
+    points, missing = done.read_best()
+    assert points == tuple(one for one in whole if (one.variant, one.seed) != ("a", 0))
+    (sentence,) = missing
+    assert sentence.startswith("a, seed 0 is left out: ")
+    assert "journal.jsonl: " in sentence
+    capsys.readouterr()
+    assert run_command(["best", str(done.folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missing"] == missing
+    with pytest.raises(RunFolderError, match=r"journal\.jsonl: "):
+        load(done.runs[0].folder.path).best()
+
+
+@pytest.mark.parametrize("name", ["rounds", "observations"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tables_are_not_made_from_a_lost_journal(done: Run, name: str, loss: str) -> None:
+    one = done.runs[0]
+    LOSSES[loss](one.folder.journal)
+    assert done.read(name)[1] == []  # the table that is stored is used
+    (one.folder.path / f"{name}.parquet").unlink()
+    assert "a, seed 0 is left out: " in done.read(name)[1][0]
+    one.folder.update_manifest(outcome={**one.folder.manifest()["outcome"], "agents": "x"})
+    with pytest.raises(RunFolderError, match=r"journal\.jsonl: "):
+        one.summary()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_advice_for_a_lost_journal_works(done: Run, loss: str) -> None:
+    folder = done.runs[0].folder
+    rounds, points = done.rounds, done.best_points()
+    journal = folder.journal.read_bytes()
+    LOSSES[loss](folder.journal)
+    with pytest.raises(RunFolderError) as caught:
+        load(folder.path).best()
+    for part in ("manifest.json", "state/checkpoint.npz", "resume"):
+        assert part in str(caught.value)
+    if loss == "altered":  # "cut it there"
+        cut(folder.journal)
+        folder.journal.write_bytes(b"".join(folder.journal.read_bytes().splitlines(True)[:4]))
+    assert "resume" in load(folder.path).summaries()[0]["lost"]
+    (folder.path / "manifest.json").unlink()
+    (folder.path / "state/checkpoint.npz").unlink()
+    again = fedsim.resume(done.folder)
+    assert folder.journal.read_bytes() == journal
+    assert again.best_points() == points
+    pd.testing.assert_frame_equal(again.rounds, rounds)
+    assert "lost" not in again.runs[0].summary()
+
+
+def test_a_seed_whose_folder_is_missing(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = done.rounds
+    folder = done.runs[1].folder.path
+    shutil.rmtree(folder)
+    run = load(done.folder)
+    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
+        ("a", 0, "done"),
+        ("a", 1, "missing"),
+        ("b", 0, "done"),
+        ("b", 1, "done"),
+    ]
+    capsys.readouterr()
+    for given in (done.folder, done.folder / "a"):
+        assert run_command(["show", str(given)]) == 0
+        out = capsys.readouterr().out
+        assert "a, seed 1: its folder is missing" in out
+        assert "1 of 2" in out
+        assert "continue with: fedsim resume " in out
+    assert run_command(["show", str(done.folder), "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)["runs"][1]
+    assert (record["status"], record["reason"]) == ("missing", "its folder is missing")
+    (listed,) = list_runs("runs")
+    assert (listed.status, listed.done, listed.jobs) == ("stopped", 3, 4)
+    assert listed.reason == f"{done.folder / 'a' / 'seed-1'}: its folder is missing"
+    for missing in (run.read("rounds")[1], run.read_best()[1], fedsim.compare(run).notes):
+        assert any(
+            note.startswith("a, seed 1 is left out: ") and "its folder is missing" in note
+            for note in missing
+        )
+    with pytest.warns(UserWarning, match=r"a, seed 1 is left out: .*its folder is missing"):
+        run.best()
+    again = fedsim.resume(done.folder)
+    pd.testing.assert_frame_equal(again.rounds, whole)
+    assert [one.state for one in again.runs] == ["done"] * 4
+
+
+def test_a_variant_or_a_configuration_that_is_missing(done: Run) -> None:
+    shutil.rmtree(done.folder / "b")
+    (done.folder / "a" / "seed-0" / "config.yaml").unlink()
+    run = load(done.folder)
+    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
+        ("a", 0, "done"),
+        ("a", 1, "done"),
+        ("b", 0, "missing"),
+        ("b", 1, "missing"),
+    ]
+    assert len(load(done.folder / "a").runs) == 2
+    (listed,) = list_runs("runs")
+    assert (listed.done, listed.jobs) == (2, 4)
+
+
+def test_a_damaged_run_is_counted(done: Run) -> None:
+    (done.runs[0].folder.path / "manifest.json").write_text("{")
+    (listed,) = list_runs("runs")
+    assert (listed.status, listed.done, listed.jobs) == ("damaged", 3, 4)
+
+
+def test_a_run_of_one_variant_that_lacks_a_seed(here: Path) -> None:
+    run = fedsim.run(small(seeds=[0, 1, 2], rounds=1))
+    shutil.rmtree(run.runs[1].folder.path)
+    found = load(run.folder).runs
+    assert [(one.variant, one.seed, one.state) for one in found] == [
+        ("random-search", 0, "done"),
+        ("random-search", 1, "missing"),
+        ("random-search", 2, "done"),
+    ]
+    assert "2 done, 1 missing" in load(run.folder)._repr_html_()
 
 
 def test_a_manifest_that_was_removed_is_made_again(done: Run) -> None:

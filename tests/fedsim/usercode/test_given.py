@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 import fedsim
+from fedsim.cli.main import run_command
 from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted
 from fedsim.methods.random_search import RandomSearch
@@ -295,10 +297,15 @@ class TestTheRecord:
         exec("class Typed:\n    def f(self): return 1", namespace)
         assert source_of(namespace["Typed"], ()) == ""
 
-    def test_a_message_says_how_to_go_on(self, here: Path) -> None:
+    def test_a_message_says_how_to_go_on(
+        self, here: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         expected = r"continue with: fedsim\.resume\('runs/small-1'\), in Python, where .*Mine is"
         with pytest.raises(Interrupted, match=expected):
             fedsim.run(small(scenario=Mine()), listener=Stops())
+        capsys.readouterr()
+        assert run_command(["show", "runs/small-1"]) == 0
+        assert re.search(expected, " ".join(capsys.readouterr().out.split()))
 
     @pytest.mark.parametrize(("by", "paired"), [(2, True), (3, False)])
     def test_seeds_of_unlike_objects_are_not_paired(
