@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from fedsim.config.construct import resolve_section, section_schema
@@ -19,7 +19,7 @@ from fedsim.config.schema import validate
 from fedsim.config.sweeps import flattened, swept
 from fedsim.config.words import misplaced_key, missing_key, places_of
 from fedsim.errors import ConfigError, FedsimError
-from fedsim.resources import Resources
+from fedsim.resources import Resources, is_host_and_port
 from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
@@ -136,6 +136,16 @@ def _labelled(value: Any) -> Any:
     return found
 
 
+def _address(value: str) -> str:
+    """Refuse what cannot be a cluster's address."""
+    if value != "auto" and not is_host_and_port(value):
+        raise ConfigError(
+            f"address: expected HOST:PORT or auto, got {value!r}; Ray Client (ray://) cannot be "
+            "used: run fedsim on a machine of the cluster, where the run folder is kept"
+        )
+    return value
+
+
 Section = Annotated[dict[str, Any], BeforeValidator(_section)]
 
 
@@ -177,7 +187,7 @@ class Config(BaseModel):
     ] = [0]
     backend: Literal["auto", "serial", "ray"] = "auto"
     agents_per_actor: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-    address: str | None = None
+    address: Annotated[str, AfterValidator(_address)] | None = None
     privacy: PrivacyConfig = PrivacyConfig()
     deadlines: DeadlinesConfig = DeadlinesConfig()
     on_error: Literal["stop", "skip"] | RetryConfig = "stop"
