@@ -8,6 +8,7 @@ from typing import Literal
 
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config
+from fedsim.config.targets import overspent
 from fedsim.errors import ConfigError
 from fedsim.resources import available_megabytes, usable_cpus
 from fedsim.running.jobs import Listener
@@ -91,9 +92,12 @@ def place(
     checks = settled(checks, cpus > 1 and not decided, listener or Listener())
     wants_ray |= any(found.evaluation is not None for found in checks.values())
     if config.backend == "ray" or (config.backend == "auto" and wants_ray):
-        return checks, _on_ray(experiment, checks, min(limit or left, left))
-    found = _quickest(experiment, checks, left, limit, cpus)
-    return checks, replace(found, plan=found.plan + _without_effect(config))
+        found = _on_ray(experiment, checks, min(limit or left, left))
+    else:
+        found = _quickest(experiment, checks, left, limit, cpus)
+        found = replace(found, plan=found.plan + _without_effect(config))
+    warning = overspent(experiment.variants)
+    return checks, replace(found, plan=f"{found.plan}; {warning}") if warning else found
 
 
 def _without_effect(config: Config) -> str:

@@ -283,17 +283,17 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("value", "message"),
         [
-            ({"retry": 0}, r"on_error\.retry: .*greater than or equal to 1, got 0"),
-            ({"retry": -1}, r"on_error\.retry: .*greater than or equal to 1, got -1"),
-            ({"retry": 1.5}, r"on_error\.retry: .*integer.*got 1\.5"),
-            ({"retry": True}, r"on_error\.retry: expected a number, got True"),
-            ({"retry": None}, r"on_error\.retry: .*got None"),
+            ({"retry": 0}, r"on_error\.retry: expected a number of at least 1, got 0"),
+            ({"retry": -1}, r"on_error\.retry: expected a number of at least 1, got -1"),
+            ({"retry": 1.5}, r"on_error\.retry: expected a whole number, got 1\.5"),
+            ({"retry": True}, r"on_error\.retry: expected a number, got true"),
+            ({"retry": None}, r"on_error\.retry: .*got null"),
             ({"retries": 2}, r"on_error\.retry: missing"),
             ({"retry": 1, "wait": 2}, r"on_error\.wait: unknown key"),
             ({}, r"on_error\.retry: missing; it has no default"),
             ("ignore", "on_error: .*'stop' or 'skip'.*got 'ignore'"),
             (3, "on_error: .*'stop' or 'skip'.*got 3"),
-            (None, "on_error: .*got None"),
+            (None, "on_error: .*got null"),
             (["skip"], r"on_error: .*got \['skip'\]"),
         ],
     )
