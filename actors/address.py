@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from fedsim.errors import ResourceError
+from fedsim.resources import is_host_and_port
 
 REACH_SECONDS = 10.0
 """How long a machine may take to accept a connection."""
@@ -63,10 +64,10 @@ def _only_one() -> str:
 
 def _check_port(address: str, seconds: float) -> None:
     """Refuse an address where nothing listens; Ray itself would try for two minutes."""
-    host, colon, port = address.rpartition(":")
-    if not colon or "/" in host or not port.isdigit():
+    host, _, port = address.rpartition(":")
+    if not is_host_and_port(address):  # the environment's; a configuration's is checked before
         raise ResourceError(
-            f"address: expected HOST:PORT or auto, got {address!r}; Ray Client (ray://) cannot be "
+            f"RAY_ADDRESS: expected HOST:PORT, got {address!r}; Ray Client (ray://) cannot be "
             "used: run fedsim on a machine of the cluster, where the run folder is kept"
         )
     try:

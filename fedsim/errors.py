@@ -173,7 +173,15 @@ def require(valid: bool, name: str, expected: str, got: object) -> None:
         ConfigError: if it is not valid.
     """
     if not valid:
-        raise ConfigError(f"{name}: expected {expected}, got {got}")
+        told = plain(got) if isinstance(got, bool) or got is None else got
+        raise ConfigError(f"{name}: expected {expected}, got {told}")
+
+
+def plain(value: object) -> str:
+    """Return a value as text for an error: booleans and None as YAML has them."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    return repr(value)
 
 
 def cannot_write(

@@ -46,6 +46,12 @@ class Resources:
         return ", ".join(parts)
 
 
+def is_host_and_port(address: str) -> bool:
+    """Return whether an address has the form HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    return bool(host) and "/" not in host and port.isdecimal()
+
+
 @runtime_checkable
 class NeedsResources(Protocol):
     """An expensive objective, to be evaluated as Ray tasks.

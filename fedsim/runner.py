@@ -18,11 +18,11 @@ from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.locking import locked
 from fedsim.record.origin import Origin
-from fedsim.record.runfolder import RunFolder, begin, new_run_folder
+from fedsim.record.runfolder import RunFolder, begin, new_run_folder, removed_on_error
 from fedsim.running.execution import execute
 from fedsim.running.jobs import Job, Listener, is_done
-from fedsim.running.placement import Placement, place
-from fedsim.running.preflight import Checks
+from fedsim.running.placement import Placement, parse_jobs, place
+from fedsim.running.preflight import Checks, check
 from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode.sources import UserCode
@@ -48,12 +48,15 @@ def run(
         FedsimError: for any failure; ``exit_code`` and the message say what failed, ``folder``
             where it is recorded.
     """
-    checks, placement = place(experiment, experiment.jobs, jobs, listener)
-    _pack(experiment.code, placement)
+    parse_jobs(jobs)
+    checks, code = check(experiment), experiment.code
+    # Before anything is evaluated: that may take long, or end this process.
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    code = experiment.code
     origin = Origin.of(code, experiment.data_dir, experiment.variants)
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
+    with removed_on_error(folder), locked(folder, wait_seconds=1.0):
+        checks, placement = place(experiment, checks, experiment.jobs, jobs, listener)
+        _pack(code, placement)
     with of_run(folder), locked(folder, wait_seconds=1.0):
         made = make_jobs(experiment, folder, checks)
         execute(folder, made, placement, experiment.config, checks, listener or Listener())
@@ -91,11 +94,13 @@ def resume(
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
             return path
-        checks, placement = place(experiment, left, jobs, listener)
-        _pack(experiment.code, placement)
+        parse_jobs(jobs)
+        checks = check(experiment)
         made = [job for job in make_jobs(experiment, path, checks) if not is_done(job.folder)]
         for job in made:
             check_journal(job.folder.journal, job.simulation.run)
+        checks, placement = place(experiment, checks, left, jobs, listener)
+        _pack(experiment.code, placement)
         if note := note_new_code(path, origin, experiment, made):
             placement = replace(placement, plan=f"{placement.plan}; {note}")
         if changed:

@@ -45,7 +45,7 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
     """Check a scenario with its first and its last agent.
 
     Args:
-        scenario: an instance.
+        scenario: an object, not its class.
         points: how many random points are evaluated, besides one with each option of each choice.
         seed: of the points and of the objectives' randomness.
 
@@ -55,6 +55,8 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
             the optimal point is not the optimum.
     """
     try:
+        name = getattr(scenario, "__name__", "")
+        _expect(not isinstance(scenario, type), f"an object, got the class: pass {name}(...)")
         require_scenario(scenario, type(scenario).__name__)
         for agent in sorted({0, scenario.agents - 1}):
             _check_objective(scenario, agent, points, seed)

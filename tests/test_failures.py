@@ -98,7 +98,7 @@ class TestMistakes:
             ("raunds=3", "raunds: unknown key; did you mean 'rounds'?"),
             ("method.dp.samplingrate=1", "method.dp.samplingrate: unknown key; did you mean 'sam"),
             ("rounds=many", "rounds: expected a whole number"),
-            ("rounds=true", "rounds: expected a number, got True"),
+            ("rounds=true", "rounds: expected a number, got true"),
             ("rounds=0", "rounds: expected a number of at least 1, got 0"),
             ("scenario.agents=0", "scenario.agents: expected at least 1, got 0"),
             ("scenario.noise_variance=.nan", "noise_variance: expected a number, got nan"),
@@ -373,7 +373,10 @@ class TestNewcomers:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("--seeds", "3-1"), "seeds: expected e.g. 3, 0-9 or 1,4,7-9, got '3-1'"),
+            (
+                ("--seeds", "3-1"),
+                "seeds: 3-1 is empty, its first seed is above its last; write 1-3",
+            ),
             (("--seeds", "0-99999999"), "seeds: expected at most 10000"),
             (("--set", "variants={'': {}}"), "variants: expected a label for every variant"),
             (("--set", "scenario.name=nowhere:x:"), "scenario.name: expected a name"),

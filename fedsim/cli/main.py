@@ -5,6 +5,7 @@ Its top imports next to nothing: whoever sends a signal while the rest is loaded
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ def main() -> None:
     stops = StopSignals()
     try:
         stops.listen()
+        if sys.__stderr__ is not None:
+            faulthandler.enable(sys.__stderr__)  # a crash in C code says where
         make_usable()
         code = run_command(sys.argv[1:], stops)
         sys.stdout.flush()

@@ -9,13 +9,15 @@ from fedsim.cli.summary import privacy_sentence
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import delta_of
 from fedsim.protocol import PrivacyEvent
-from fedsim.running.placement import place
+from fedsim.running.placement import parse_jobs, place
+from fedsim.running.preflight import check
 from fedsim.yamltext import format_yaml
 
 
 def planned(experiment: Experiment, jobs: str) -> dict[str, Any]:
     """Return the resolved configuration, the resource plan and the planned privacy loss."""
-    checks, placement = place(experiment, experiment.jobs, jobs)
+    parse_jobs(jobs)
+    checks, placement = place(experiment, check(experiment), experiment.jobs, jobs)
     return {
         "config": experiment.config.model_dump(mode="json"),
         "backend": placement.backend,

@@ -162,16 +162,20 @@ def _whose(own: Sequence[Summary], summaries: Sequence[Summary]) -> str:
     return ", ".join(names)
 
 
+def _releases(count: int) -> str:
+    return f"{count} release{'s' * (count != 1)}"
+
+
 def privacy_sentence(epsilon: dict[str, Any]) -> str:
     """Return an ε with its meaning, as one sentence."""
     if "not_accounted" in epsilon:
         return (
-            f"{epsilon['releases']} releases, of a kind that no accountant supports "
+            f"{_releases(epsilon['releases'])}, of a kind that no accountant supports "
             f"({epsilon['not_accounted']}): ε is unknown."
         )
     return (
         f"ε = {_loss(epsilon)} at δ = {significant(epsilon['delta'], 2)} "
         f"(accountant pld; the paper's moments accountant says "
-        f"{_loss(epsilon, 'moments')}) for {epsilon['releases']} releases; neighbours: "
+        f"{_loss(epsilon, 'moments')}) for {_releases(epsilon['releases'])}; neighbours: "
         f"{epsilon['neighbouring_relation']} of one agent; sampling: {epsilon['sampling']}."
     )

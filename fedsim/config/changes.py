@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedsim.config.model import Config
+from fedsim.config.model import Config, named
 from fedsim.errors import ConfigError
 
 SEEDS, BUDGET, ON_ERROR = "seeds", "privacy.budget", "on_error"
@@ -33,6 +33,27 @@ _WHY = {
     "privacy.accounting": "what was spent so far was counted with it",
     "privacy.accountant": "what was spent so far was counted with it",
 }
+
+
+def require_same_names(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse another scenario or method, before its settings are read as those of the old one.
+
+    Args:
+        before: the resolved configuration.
+        after: the same with changes, not checked.
+
+    Raises:
+        ConfigError: if there is another one.
+    """
+    for section in ("scenario", "method"):
+        was, will = (_name_in(one.get(section)) for one in (before, after))
+        if was != will:
+            raise _refused(f"{section}.name", _FROM_THE_START)
+
+
+def _name_in(section: Any) -> Any:
+    given = named(section)
+    return given.get("name") if isinstance(given, Mapping) else given
 
 
 def changes(before: Config, after: Config) -> Changes:
@@ -75,8 +96,11 @@ def _check(key: str, was: Any, will: Any) -> None:
                 else f"privacy.budget: expected null, got {will}: the run started without one"
             )
         return
-    why = _WHY.get(key, _FROM_THE_START)
-    raise ConfigError(
+    raise _refused(key, _WHY.get(key, _FROM_THE_START))
+
+
+def _refused(key: str, why: str) -> ConfigError:
+    return ConfigError(
         f"{key}: cannot change when a run is resumed: {why}; start a new run, or choose among "
         f"{', '.join((*FREE, SEEDS, BUDGET))}"
     )

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from fedsim.config.construct import resolve_section, section_schema
 from fedsim.config.schema import validate
 from fedsim.config.sweeps import flattened, swept
-from fedsim.config.words import misplaced_key, missing_key, places_of
-from fedsim.errors import ConfigError, FedsimError
-from fedsim.resources import Resources
+from fedsim.config.words import misplaced_key, missing_key, places_of, short
+from fedsim.errors import ConfigError, FedsimError, plain
+from fedsim.resources import Resources, is_host_and_port
 from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
@@ -92,13 +92,20 @@ def parse_seeds(value: Any) -> Any:
     if not isinstance(value, str):
         if isinstance(value, (list, tuple)) and value:
             return value
-        raise ConfigError(f"seeds: expected e.g. 3, 0-9, 1,4,7-9 or a list of seeds, got {value!r}")
+        raise ConfigError(
+            f"seeds: expected e.g. 3, 0-9, 1,4,7-9 or a list of seeds, got {short(value)}"
+        )
     seeds: list[int] = []
     for part in value.split(","):
         first, dash, last = part.strip().partition("-")
         digits = first.isdigit() and (last or first).isdigit() and not (dash and not last)
-        if not digits or int(last or first) < int(first):
+        if not digits:
             raise ConfigError(f"seeds: expected e.g. 3, 0-9 or 1,4,7-9, got {value!r}")
+        if int(last or first) < int(first):
+            raise ConfigError(
+                f"seeds: {part.strip()} is empty, its first seed is above its last; write "
+                f"{last}-{first}"
+            )
         if int(last or first) - int(first) >= MOST_SEEDS:
             raise ConfigError(f"seeds: expected at most {MOST_SEEDS} in one run, got {value!r}")
         seeds += range(int(first), int(last or first) + 1)
@@ -119,7 +126,7 @@ def _section(value: Any) -> Any:
 def text_of(value: Any) -> Any:
     """Return a number, a boolean or None as YAML writes it: a name may look like one."""
     if value is None or isinstance(value, bool):
-        return {True: "true", False: "false", None: "null"}[value]
+        return plain(value)
     return str(value) if isinstance(value, (int, float)) else value
 
 
@@ -134,6 +141,16 @@ def _labelled(value: Any) -> Any:
             raise ConfigError(f"variants: two have the label {label}")
         found[label] = {} if changes is None else changes
     return found
+
+
+def _address(value: str) -> str:
+    """Refuse what cannot be a cluster's address."""
+    if value != "auto" and not is_host_and_port(value):
+        raise ConfigError(
+            f"address: expected HOST:PORT or auto, got {value!r}; Ray Client (ray://) cannot be "
+            "used: run fedsim on a machine of the cluster, where the run folder is kept"
+        )
+    return value
 
 
 Section = Annotated[dict[str, Any], BeforeValidator(_section)]
@@ -177,7 +194,7 @@ class Config(BaseModel):
     ] = [0]
     backend: Literal["auto", "serial", "ray"] = "auto"
     agents_per_actor: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
-    address: str | None = None
+    address: Annotated[str, AfterValidator(_address)] | None = None
     privacy: PrivacyConfig = PrivacyConfig()
     deadlines: DeadlinesConfig = DeadlinesConfig()
     on_error: Literal["stop", "skip"] | RetryConfig = "stop"
@@ -208,7 +225,7 @@ def parse_config(raw: Mapping[str, Any], code: UserCode) -> Config:
             beside = {key: value for key, value in given.items() if key != "name"}
             raise ConfigError(missing_key(section, "name", beside))
         if not isinstance(name, str):
-            raise ConfigError(f"{section}.name: expected a name, got {name!r}")
+            raise ConfigError(f"{section}.name: expected a name, got {short(name)}")
     if not config.name:
         config.name = str(config.scenario["name"]).partition(":")[2] or config.scenario["name"]
     config.variants = swept(config.variants, config.grid, config.zip)

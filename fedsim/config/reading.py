@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
 from fedsim.config.ready import ready_names, ready_text
+from fedsim.config.words import short
 from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
@@ -60,12 +61,28 @@ def _in_folder(path: Path) -> str:
     return "expected a configuration file, or a ready one: `fedsim list` shows them"
 
 
+def require_assignments(given: object) -> None:
+    """Refuse overrides that are not a list of texts: a text is a sequence of texts, too.
+
+    Raises:
+        ConfigError: if they are not.
+    """
+    fits = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+    if not fits or not all(isinstance(one, str) for one in cast(Iterable[object], given)):
+        raise ConfigError(
+            "overrides: expected a list of texts 'key=value', such as ['rounds=2'], got "
+            f"{short(given)}"
+        )
+
+
 def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
     """Return ``raw`` with ``dotted.key=value`` assignments; values are read as YAML.
 
     Raises:
-        ConfigError: if an assignment has no ``=`` or its path goes through a value without keys.
+        ConfigError: if they are not a list of texts, an assignment has no ``=``, or its path goes
+            through a value without keys.
     """
+    require_assignments(assignments)
     result = deepcopy(raw)
     given: dict[tuple[str, ...], dict[str, Any]] = {}  # by path: the mapping that holds it
     for assignment in assignments:

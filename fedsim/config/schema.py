@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from fedsim.config.words import explain, short
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, plain
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
 """Arguments that fedsim supplies to constructors; they are not settings."""
@@ -79,7 +79,7 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     """
     boolean = isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked
     if boolean or (isinstance(given, float) and math.isnan(given)):
-        raise ConfigError(f"{path}: expected a number, got {given}")
+        raise ConfigError(f"{path}: expected a number, got {plain(given)}")
     if isinstance(checked, bool) and isinstance(given, (int, float, str)) and given is not checked:
         written = str(checked).lower()
         if not isinstance(given, str) or given.lower() != written:

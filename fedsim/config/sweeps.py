@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from fedsim.config.words import short
 from fedsim.errors import ConfigError, nearest
 from fedsim.keys import short_names, value_text
 
@@ -90,7 +91,7 @@ def _check(grid: Mapping[str, Any], side_by_side: Mapping[str, Any]) -> None:
             if first not in VARIABLE:
                 raise ConfigError(f"{where}.{key}: unknown key{nearest(first, VARIABLE)}")
             if not isinstance(values, (list, tuple)) or not values:
-                raise ConfigError(f"{where}.{key}: expected a list of values, got {values!r}")
+                raise ConfigError(f"{where}.{key}: expected a list of values, got {short(values)}")
     if both := grid.keys() & side_by_side.keys():
         raise ConfigError(f"zip.{min(both)}: is in grid, too")
     lengths = {key: len(values) for key, values in side_by_side.items()}

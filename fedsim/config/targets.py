@@ -45,6 +45,22 @@ def calibrated(experiment: Experiment) -> Experiment:
     return replace(experiment, variants=variants, config=_recorded(experiment.config, variants))
 
 
+def overspent(variants: Mapping[str, Config]) -> str:
+    """Return a warning of budgets that are below their variant's target; empty if there are none.
+
+    Such a budget refuses the last releases, for which the noise was calibrated.
+    """
+    below = list[str]()
+    for variant in variants.values():
+        dp, budget = _target(variant), variant.privacy.budget
+        if dp is not None and budget is not None and dp["epsilon"] > budget:
+            below.append(f"{budget:g} is below method.dp.epsilon {dp['epsilon']:g}")
+    if not below:
+        return ""
+    told = ", and ".join(dict.fromkeys(below))
+    return f"warning: privacy.budget {told}, so it will refuse releases"
+
+
 def _target(variant: Config) -> Mapping[str, Any] | None:
     """Return the settings of a mechanism that has a target."""
     dp = variant.method.get("dp")

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedsim.errors import closest, nearest
+from fedsim.errors import closest, nearest, plain
 
 Location = tuple[int | str, ...]
 
@@ -137,8 +137,8 @@ def missing_key(where: str, key: str, beside: Mapping[str, object]) -> str:
 
 
 def short(value: object) -> str:
-    """Return a value as text for an error, at most 80 characters."""
-    text = repr(value)
+    """Return a value as text for an error, at most 80 characters; booleans as YAML has them."""
+    text = plain(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -26,7 +26,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,9 @@ REDO = (
     "`fedsim resume` the run, which does again what the journal lacks"
 )
 """What to do about a journal of a seed that is done which lacks something."""
+
+RUNS = Path("runs")
+"""Where run folders are, unless another place is named."""
 
 NOTHING_STARTED = "nothing was started: make room, then run it again"
 
@@ -209,7 +212,7 @@ def run_folder_of(seed: Path) -> Path:
     return parent if (parent / "origin.yaml").exists() else parent.parent
 
 
-def new_run_folder(name: str, out: Path | None, root: Path = Path("runs")) -> Path:
+def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:
     """Create and return a new folder: ``out``, or the next free ``runs/NAME-NUMBER``.
 
     Raises:
@@ -265,4 +268,20 @@ def begin(
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error.__cause__, OSError):
             raise cannot_write(folder, error.__cause__, NOTHING_STARTED) from error.__cause__
+        raise
+
+
+@contextmanager
+def removed_on_error(folder: Path) -> Iterator[None]:
+    """Remove a new run folder, and ``runs`` if nothing else is in it, if the block fails.
+
+    A block that ends the whole process leaves it.
+    """
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.parent == RUNS:
+            with suppress(OSError):  # other runs are in it
+                RUNS.rmdir()
         raise

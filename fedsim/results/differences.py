@@ -112,7 +112,8 @@ class Comparison:
         metrics = dict.fromkeys(row.metric.replace("_", " ") for row in self.rows)
         which = " (all variants have these)" if self.unequal else ""
         first, last = self.rounds
-        return f"{' / '.join(metrics)}, mean of rounds {first} to {last}{which}"
+        when = f"mean of rounds {first} to {last}" if first < last else f"after round {last}"
+        return f"{' / '.join(metrics)}, {when}{which}"
 
     def frame(self) -> pd.DataFrame:
         """Return the rows as a data frame; the baseline's own difference is NaN."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
+from fedsim.config.reading import require_assignments
 from fedsim.config.ready import ready_names
 from fedsim.errors import ConfigError
 from fedsim.files import user_path
@@ -47,6 +48,7 @@ def evaluate_once(
     """
     minimal = {"scenario": scenario, "method": {"name": "random-search"}, "rounds": 1}
     source: Any = scenario if _is_configuration(scenario) else minimal
+    require_assignments(overrides)
     experiment = prepare(source, [f"seeds={seed}", *overrides], data_dir)
     spec = experiment.spec(next(iter(experiment.variants.values())), seed)
     built = build_scenario(spec)

@@ -8,10 +8,11 @@ from typing import Literal
 
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config
+from fedsim.config.targets import overspent
 from fedsim.errors import ConfigError
 from fedsim.resources import available_megabytes, usable_cpus
 from fedsim.running.jobs import Listener
-from fedsim.running.preflight import Checks, check, most_agents
+from fedsim.running.preflight import Checks, most_agents, settled
 
 METHOD_SECONDS = 0.003
 """CPU time of an agent and round, apart from its objective: that of Thompson sampling."""
@@ -59,33 +60,44 @@ def parse_jobs(value: int | str) -> int | None:
 
 
 def place(
-    experiment: Experiment, left: int, jobs: int | str = "auto", listener: Listener | None = None
+    experiment: Experiment,
+    checks: Checks,
+    left: int,
+    jobs: int | str = "auto",
+    listener: Listener | None = None,
 ) -> tuple[Checks, Placement]:
-    """Check an experiment and decide where its jobs run.
+    """Decide where an experiment's jobs run.
 
     Where that depends on what an evaluation costs, the first one is measured.
 
     Args:
         experiment: what to run.
+        checks: the result of :func:`fedsim.running.preflight.check`.
         left: how many of its jobs are not done, at least 1.
         jobs: how many may run at a time, or ``auto``.
         listener: told if measuring takes long.
 
+    Returns:
+        The checks, with the evaluation if it was measured, and the placement.
+
     Raises:
-        ConfigError: if a setting is wrong.
-        UserCodeError: if a user's code raises.
+        ConfigError: if ``jobs`` is wrong.
+        UserCodeError: if the evaluation misses its deadline.
         ResourceError: if the plan does not fit.
     """
     config, limit, cpus = experiment.config, parse_jobs(jobs), usable_cpus()
     wants_ray = config.address is not None or config.agents_per_actor != "auto"
     decided = config.backend == "ray" or (config.backend == "auto" and wants_ray)
     decided |= config.backend == "serial" and (left == 1 or limit is not None)
-    checks = check(experiment, measuring=cpus > 1 and not decided, listener=listener)
+    checks = settled(checks, cpus > 1 and not decided, listener or Listener())
     wants_ray |= any(found.evaluation is not None for found in checks.values())
     if config.backend == "ray" or (config.backend == "auto" and wants_ray):
-        return checks, _on_ray(experiment, checks, min(limit or left, left))
-    found = _quickest(experiment, checks, left, limit, cpus)
-    return checks, replace(found, plan=found.plan + _without_effect(config))
+        found = _on_ray(experiment, checks, min(limit or left, left))
+    else:
+        found = _quickest(experiment, checks, left, limit, cpus)
+        found = replace(found, plan=found.plan + _without_effect(config))
+    warning = overspent(experiment.variants)
+    return checks, replace(found, plan=f"{found.plan}; {warning}") if warning else found
 
 
 def _without_effect(config: Config) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import Experiment
@@ -29,12 +29,15 @@ class Checked:
         agents: the number of agents.
         evaluation: what an evaluation needs, if it runs as a task of its own, or None.
         costs: what all releases will cost, as far as the method knows.
-        first: the first evaluation, if it was to be measured and did not fail.
+        measure: measures the first evaluation, or None: not that of the first variant, or it is
+            to run as a task of its own. It keeps what was built.
+        first: the first evaluation, if it was measured and did not fail.
     """
 
     agents: int
     evaluation: Resources | None
     costs: Sequence[PrivacyEvent]
+    measure: Callable[[Listener], FirstEvaluation | None] | None = None
     first: FirstEvaluation | None = None
 
 
@@ -42,32 +45,43 @@ Checks = Mapping[str, Checked]
 """By variant."""
 
 
-def check(
-    experiment: Experiment, measuring: bool = False, listener: Listener | None = None
-) -> Checks:
-    """Build every variant's scenario, method and first agent once, and forget them.
+def check(experiment: Experiment) -> Checks:
+    """Build every variant's scenario, method and first agent once; evaluate nothing.
 
-    Mistakes are then reported before anything is written or started.
-
-    Args:
-        experiment: what is to be run.
-        measuring: whether to measure the first variant's first evaluation, unless it is to run as
-            a task of its own.
-        listener: told if that takes long.
+    Mistakes are then reported before anything is written, started or evaluated.
 
     Raises:
         ConfigError: if a setting is out of range.
         UserCodeError: if a user's code raises.
     """
-    follower = listener or Listener()
     found = {
-        label: _checked(
-            experiment.spec(variant, variant.seeds[0]), variant, measuring and not place, follower
-        )
+        label: _checked(experiment.spec(variant, variant.seeds[0]), variant, first=place == 0)
         for place, (label, variant) in enumerate(experiment.variants.items())
     }
     _check_budgets(experiment, found)
     return found
+
+
+def settled(checks: Checks, measuring: bool, listener: Listener) -> Checks:
+    """Return checks that no longer keep what was built.
+
+    Args:
+        checks: what :func:`check` returned.
+        measuring: whether to measure the first variant's first evaluation before, unless it is to
+            run as a task of its own.
+        listener: told if that takes long.
+
+    Raises:
+        UserCodeError: if the evaluation misses its deadline.
+    """
+    return {
+        label: replace(
+            found,
+            measure=None,
+            first=found.measure(listener) if measuring and found.measure else None,
+        )
+        for label, found in checks.items()
+    }
 
 
 def _check_budgets(experiment: Experiment, found: Checks) -> None:
@@ -90,7 +104,7 @@ def _check_budgets(experiment: Experiment, found: Checks) -> None:
         )
 
 
-def _checked(spec: RunSpec, variant: Config, measuring: bool, listener: Listener) -> Checked:
+def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
     privacy, scenario = variant.privacy, build_scenario(spec)
     check_availability(spec.availability, scenario.agents)
     method, activity = build_method(spec, scenario), Activity()
@@ -104,11 +118,15 @@ def _checked(spec: RunSpec, variant: Config, measuring: bool, listener: Listener
         from fedsim.privacy.accountants import check_supported, make_accountant
 
         check_supported(Ledger.from_events(costs), make_accountant(privacy.accountant))
-    needs, first = evaluator.needs(0), None
-    if measuring and (needs is None or variant.backend == "serial"):
-        deadline = variant.deadlines.evaluation
-        first = measure(spec, group, evaluator, activity, deadline, listener)
-    return Checked(scenario.agents, needs, costs, first)
+    needs, deadline = evaluator.needs(0), variant.deadlines.evaluation
+    if not first or (needs is not None and variant.backend != "serial"):
+        return Checked(scenario.agents, needs, costs)
+    return Checked(
+        scenario.agents,
+        needs,
+        costs,
+        lambda listener: measure(spec, group, evaluator, activity, deadline, listener),
+    )
 
 
 def most_agents(checks: Checks) -> int:

@@ -211,14 +211,15 @@ class _Worker:
         """Return the error of a process that has ended, though its job has not."""
         self._kill_group()  # what it has forked holds the folder's lock
         code = self.process.wait(GRACE_SECONDS)
-        if not self.ready:
-            return RunError(f"{self._name} cannot start{self._last_output()}")
         if code >= 0:
             how = f"ended with exit code {code}; an objective that ends its process does this"
         elif -code == signal.SIGKILL:
             how = "was killed (SIGKILL): by somebody, or by the system for lack of memory"
         else:
             how = f"was ended by signal {-code} ({signal.strsignal(-code)})"
+        if not self.ready:
+            why = f": it {how}" if code < 0 else ""
+            return RunError(f"{self._name} cannot start{why}{self._last_output()}")
         error = UserCodeError(f"{self._name} {how}")
         if self.job is not None:
             error.add_output(unfinished(self.job.folder.logs / serial.OWN_LOG))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.changes import BUDGET, ON_ERROR, Changes, as_records, changes
+from fedsim.config.changes import BUDGET, ON_ERROR, Changes, as_records, changes, require_same_names
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import parse_config
 from fedsim.config.reading import apply_overrides
@@ -41,7 +41,11 @@ def experiment_of(
     raw = read_yaml(folder / "config.yaml", kept=True)
     code = _code_of(raw, folder, origin, given)
     before = parse_config(raw, code)
-    config = parse_config(apply_overrides(raw, overrides), code) if overrides else before
+    config = before
+    if overrides:
+        asked = apply_overrides(raw, overrides)
+        require_same_names(raw, asked)
+        config = parse_config(asked, code)
     changed = changes(before, config)
     return Experiment(config, expand_variants(config, code), code, origin.data_dir), changed
 

@@ -200,7 +200,7 @@ class _Loop:
         if checkpoint is None:
             with self._server(-1, "to start"):
                 self.program.start(self.fleet)
-            self._finish(0, None)
+            self._finish(0, {})
         else:
             self._restore(checkpoint)
         rounds = self.simulation.spec.rounds
@@ -208,8 +208,8 @@ class _Loop:
             if stopped():
                 raise Interrupted(f"stopped before round {t}")
             with self._server(t, f"in round {t}"):
-                info = self.program.round(t, self.fleet)
-            self._finish(t + 1, info)
+                numbers = _numbers(self.program.round(t, self.fleet))
+            self._finish(t + 1, numbers)
             self.recorder.finish_round(t, self.fleet.position.ledger)
             notify(self.recorder.progress)
 
@@ -235,7 +235,7 @@ class _Loop:
             for name, aggregator in self.aggregators.items():
                 aggregator.restore(checkpoint.aggregators.get(name, {}))
 
-    def _finish(self, rounds: int, info: RoundInfo | None) -> None:
+    def _finish(self, rounds: int, numbers: Mapping[str, float | None]) -> None:
         """Write the timings and the checkpoint of a round, after which it is not done again."""
         with user_code(f"{self._words} to return its state"), servers_fault():
             state = _state(self.program, "the server's state()")
@@ -243,7 +243,6 @@ class _Loop:
                 name: _state(one, f"the state() of aggregator {name}")
                 for name, one in self.aggregators.items()
             }
-            numbers = _numbers(info)
         self.recorder.timings.append(
             {"kind": "round", "t": rounds - 1, **self.stopwatch.lap(), "info": numbers}
         )
@@ -264,9 +263,11 @@ def _numbers(info: RoundInfo | None) -> dict[str, float | None]:
     """Return a round's diagnostics for the record; what is not finite is None.
 
     Raises:
-        RunError: if they are not named numbers.
+        ProtocolError: if they are not named numbers.
     """
     given: object = {} if info is None else info
     known = isinstance(given, Mapping) and all(isinstance(x, Real) for x in given.values())
-    expect(known, "the server's round()", "named numbers, or None", given)
+    with servers_fault():
+        told = "named numbers, such as {'loss': 0.5}, or None"
+        expect(known, "what the server's round() returns", told, given)
     return {n: float(x) if math.isfinite(x) else None for n, x in (info or {}).items()}

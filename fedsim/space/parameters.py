@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.errors import ConfigError, nearest, require
+from fedsim.errors import ConfigError, nearest, plain, require
 from fedsim.space.cells import Cells, Discrete, Levels, LogCells
 
 Value = float | int | str | bool
@@ -131,7 +131,7 @@ class Parameter:
         """
         where = f"point: {self.name}"
         if _kind(value) != "number":
-            raise ConfigError(f"{where}: expected a number, got {value!r}")
+            raise ConfigError(f"{where}: expected a number, got {plain(value)}")
         number = float(value)
         if not self.lower <= number <= self.upper:
             bounds = f"[{self.lower}, {self.upper}]"

@@ -210,9 +210,9 @@ class TestUnreachable:
         [
             ("127.0.0.1:1", "127.0.0.1:1 cannot be reached"),
             ("no-such-host.invalid:6379", "no-such-host.invalid:6379 cannot be reached"),
-            ("somewhere", "expected HOST:PORT or auto"),
+            ("somewhere", "RAY_ADDRESS: expected HOST:PORT, got 'somewhere'"),
             ("ray://head:10001", "Ray Client"),
-            ("head:port", "expected HOST:PORT or auto"),
+            ("head:port", "expected HOST:PORT, got 'head:port'"),
         ],
     )
     def test_nobody_there(self, monkeypatch: pytest.MonkeyPatch, address: str, words: str) -> None:

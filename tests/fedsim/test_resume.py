@@ -117,6 +117,11 @@ def test_what_may_not_change_leaves_all_as_it_was(
     before = {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
     assert run_command(["resume", folder, "--set", "rounds=9"]) == 2
     assert "rounds: cannot change when a run is resumed" in capsys.readouterr().err
+    for key in ("method.name=ts", "method=ts", "method={name: ts, initial_points: 2}"):
+        assert run_command(["resume", folder, "--set", key]) == 2
+        assert "method.name: cannot change when a run is resumed" in capsys.readouterr().err
+    assert run_command(["resume", folder, "--set", "scenario.name=functions"]) == 2
+    assert "scenario.name: cannot change when a run is resumed" in capsys.readouterr().err
     assert run_command(["resume", folder, "--set", "raunds=9"]) == 2
     assert "raunds: unknown key" in capsys.readouterr().err
     after = {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}

@@ -100,6 +100,13 @@ class TestScenarios:
         with pytest.raises(ConformanceError, match=f"'kind': '{option}'.*finite number"):
             check_scenario(Broken(), points=0)
 
+    def test_a_class_is_no_scenario(self) -> None:
+        given: Any = Bowl
+        with pytest.raises(
+            ConformanceError, match=r"an object, got the class: pass Bowl\(\.\.\.\)"
+        ):
+            check_scenario(given)
+
     def test_a_direction_that_is_none(self) -> None:
         class Broken(Bowl):
             direction: Any = "up"

@@ -189,6 +189,10 @@ class TestPrivacyLines:
         )
         assert "later" not in table(seed("a", 0, {"releases": 3, "not_accounted": "later"}))
 
+    def test_one_release_is_no_plural(self) -> None:
+        (line,) = privacy_lines([seed("a", 0, {"releases": 1, "not_accounted": "later"})])
+        assert line.startswith("privacy: 1 release, of a kind")
+
     def test_nothing_is_said_of_runs_without_releases(self) -> None:
         assert privacy_lines([seed("a", 0, {}), {"variant": "b", "seed": 0, "status": "x"}]) == []
 

@@ -15,6 +15,7 @@ from fedsim.config.registry import METHODS
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
+from fedsim.running.evaluating import evaluate_once
 from fedsim.usercode.sources import NO_CODE
 from fedsim.yamltext import parse_yaml
 from tests.util.small import small
@@ -124,6 +125,30 @@ class TestOverrides:
         with pytest.raises(ConfigError, match=message):
             apply_overrides({"a": {"b": 1}}, [assignment])
 
+    @pytest.mark.parametrize("given", ["rounds=2", {"rounds": 2}, ["rounds=2", 3], None])
+    def test_they_are_a_list_of_texts(self, given: Any) -> None:
+        told = re.escape("null" if given is None else repr(given))
+        words = rf"overrides: expected a list of texts .* such as \['rounds=2'\], got {told}$"
+        with pytest.raises(ConfigError, match=words):
+            apply_overrides({}, given)
+        with pytest.raises(ConfigError, match=words):
+            evaluate_once("synthetic", [0.5], overrides=given)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ({"rounds": True}, "rounds: expected a number, got true"),
+        ({"rounds": None}, "rounds: expected a whole number, got null"),
+        ({"seeds": True}, "seeds: expected .*, got true"),
+        ({"scenario": {"name": False}}, "scenario.name: expected a name, got false"),
+        ({"grid": {"rounds": True}}, "grid.rounds: expected a list of values, got true"),
+    ],
+)
+def test_booleans_are_told_as_yaml_has_them(raw: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(small(**raw))
+
 
 class TestWhatIsWrong:
     @pytest.mark.parametrize(
@@ -133,14 +158,14 @@ class TestWhatIsWrong:
             ({"privacy": {"detla": 0.1}}, "privacy.detla: unknown key; did you mean 'delta'"),
             ({"deadlines": {"x": 1}}, "deadlines.x: unknown key; valid names: answer, eval"),
             ({"rounds": 0}, "rounds: expected a number of at least 1, got 0"),
-            ({"rounds": True}, "rounds: expected a number, got True"),
-            ({"rounds": None}, "rounds: expected a whole number, got None"),
+            ({"rounds": True}, "rounds: expected a number, got true"),
+            ({"rounds": None}, "rounds: expected a whole number, got null"),
             ({"rounds": float("nan")}, "rounds: .*finite number, got nan"),
             ({"privacy": {"delta": 1}}, "privacy.delta: expected a number below 1, got 1"),
             ({"privacy": {"delta": float("nan")}}, "privacy.delta: .*got nan"),
             ({"privacy": {"budget": float("inf")}}, "privacy.budget: .*finite number, got inf"),
             ({"deadlines": {"evaluation": 0}}, "deadlines.evaluation: expected a number above 0"),
-            ({"deadlines": None}, "deadlines: .*got None"),
+            ({"deadlines": None}, "deadlines: .*got null"),
             ({"backend": "dask"}, "backend: expected 'auto', 'serial' or 'ray', got 'dask'"),
             ({"rounds": 10**20}, "rounds: expected a number of at most 1,000,000, got 1000"),
             (

@@ -250,6 +250,28 @@ def test_the_planned_loss_is_the_target() -> None:
     assert epsilons(checked.costs, DELTA)["pld"] == pytest.approx(2.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("backend", ["serial", "ray"])
+@pytest.mark.parametrize(
+    ("budget", "warning"),
+    [
+        (1.5, "; warning: privacy.budget 1.5 is below method.dp.epsilon 2, so it will refuse"),
+        (2.0, ""),
+        (None, ""),
+    ],
+)
+def test_the_plan_warns_of_a_budget_below_the_target(
+    budget: float | None, warning: str, backend: str
+) -> None:
+    from fedsim.running.placement import place
+    from fedsim.running.preflight import check
+
+    raw = {**federated({"epsilon": 2.0}), "backend": backend}
+    raw["privacy"] = {**raw.get("privacy", {}), "budget": budget}
+    experiment = prepare(raw)
+    _, placement = place(experiment, check(experiment), 1)
+    assert ("warning" in placement.plan, warning in placement.plan) == (bool(warning), True)
+
+
 @pytest.mark.parametrize("jump", [1.23451, 0.777771, 3.14151, 20.0001, 2.71821])
 def test_noise_that_is_rounded_up_still_meets_the_target(
     monkeypatch: pytest.MonkeyPatch, jump: float

@@ -55,6 +55,7 @@ def test_differences_are_paired_on_seeds_and_common_rounds(run: Run) -> None:
     found = compare(run)
     assert (found.baseline, found.rounds, found.unequal) == ("a", (1, 2), True)
     assert found.title == "mean simple regret, mean of rounds 1 to 2 (all variants have these)"
+    assert compare(run, rounds=(2, 2)).title.startswith("mean simple regret, after round 2")
     row = row_of(found, "more [points]")
     gains = means(run, "a", 2) - means(run, "more [points]", 2)  # less regret is better
     one = row.difference

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,16 @@ import pytest
 
 import fedsim
 from fedsim.config.experiment import prepare
-from fedsim.errors import ObjectiveError
+from fedsim.errors import FedsimError, ObjectiveError
 from fedsim.resources import Resources
 from fedsim.running.jobs import Listener
 from fedsim.running.measuring import FirstEvaluation
-from fedsim.running.preflight import check
+from fedsim.running.preflight import check, settled
 from tests.util.called import calls, let_go
-from tests.util.small import UserModule, small
+from tests.util.processes import COMMAND
+from tests.util.small import UserModule, small, write
+
+ROOT = Path(__file__).parents[3]
 
 COUNTED = """
     import time
@@ -57,7 +63,7 @@ def counted(user_module: UserModule, body: str = "pass", **changes: Any) -> dict
 
 
 def first(raw: dict[str, Any]) -> FirstEvaluation | None:
-    (found,) = check(prepare(raw), measuring=True).values()
+    (found,) = settled(check(prepare(raw)), True, Listener()).values()
     return found.first
 
 
@@ -120,9 +126,9 @@ def test_a_long_wait_is_told_once(
             told.append("measuring")
 
     quick, slow = counted(user_module), counted(user_module, "time.sleep(1.01)")
-    check(prepare(quick), True, Waiting())
+    settled(check(prepare(quick)), True, Waiting())
     assert told == []
-    check(prepare(slow), True, Waiting())
+    settled(check(prepare(slow)), True, Waiting())
     assert told == ["measuring"]
 
 
@@ -137,3 +143,83 @@ def test_what_runs_as_a_task_is_not_measured(
     assert (first(raw) is not None) == measured
     (found,) = check(prepare(raw)).values()
     assert (found.evaluation, found.first) == (Resources(1.0), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "words"),
+    [
+        ({}, {"out": "taken"}, "out: taken already exists"),
+        ({}, {"out": "file/run"}, "cannot be written: Not a directory"),
+        ({}, {"jobs": "many"}, "jobs: expected auto"),
+        ({"address": "foo"}, {}, "address: expected HOST:PORT or auto, got 'foo'"),
+        ({"variants": {"a": {}, "b": {"method": {"initial_points": 10**9}}}}, {}, "10,000"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_evaluated(
+    here: Path,
+    user_module: UserModule,
+    changes: dict[str, Any],
+    arguments: dict[str, Any],
+    words: str,
+) -> None:
+    (here / "taken").mkdir()
+    (here / "file").touch()
+    raw = counted(user_module, backend="auto", **changes)
+    with pytest.raises(FedsimError, match=words) as raised:
+        fedsim.run(raw, **arguments)
+    assert raised.value.exit_code == 2
+    assert calls == []
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("out", [None, "parent/run"])
+def test_one_that_hangs_leaves_no_folder(
+    here: Path, user_module: UserModule, out: str | None
+) -> None:
+    (here / "parent").mkdir()
+    changes: dict[str, Any] = {"backend": "auto", "deadlines": {"evaluation": 0.1}}
+    with pytest.raises(ObjectiveError, match="did not return") as raised:
+        fedsim.run(counted(user_module, "let_go.wait(600)", **changes), out=out)
+    let_go.set()
+    assert raised.value.folder is None
+    assert not Path("runs").exists()
+    assert list((here / "parent").iterdir()) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("trouble", "code", "words"),
+    [
+        ("import os; os._exit(0)", 0, ""),
+        pytest.param(
+            "import signal; signal.raise_signal(signal.SIGSEGV)",
+            -signal.SIGSEGV,
+            "Segmentation",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_one_that_ends_fedsim_leaves_the_run_folder(
+    here: Path, user_module: UserModule, trouble: str, code: int, words: str
+) -> None:
+    """Nothing can be reported then; the module works when the run is resumed."""
+    body = f"import pathlib; pathlib.Path('once').exists() or ({once(trouble)})"
+    config = write(counted(user_module, body, seeds=[0, 1], backend="auto"))
+    script = "import fedsim.running.placement as p; p.usable_cpus = lambda: 2; "
+    command = [COMMAND[0], "-c", script + COMMAND[2], "run", config, "--out", "run"]
+    ended = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},  # the module imports from the tests
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert (ended.returncode, words in ended.stderr) == (code, True), ended.stderr
+    assert not list(Path("run").glob("seed-*"))  # it was being measured
+    assert [one.status for one in fedsim.resume("run").runs] == ["done", "done"]
+
+
+def once(trouble: str) -> str:
+    """Return an expression that makes trouble once."""
+    return f"pathlib.Path('once').touch(), exec({trouble!r})"

@@ -15,6 +15,7 @@ from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError
 from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.running.placement import Placement, parse_jobs, place
+from fedsim.running.preflight import check
 from tests.util.small import small
 
 Decide = Callable[..., tuple[str, int]]
@@ -44,7 +45,7 @@ def decide(monkeypatch: pytest.MonkeyPatch) -> Decide:
         for module in ("fedsim.running.placement", "fedsim.actors.plan"):
             monkeypatch.setattr(f"{module}.available_megabytes", lambda: megabytes)
         experiment = prepare(small(**{"backend": "auto", **changes}))
-        _, placement = place(experiment, left or experiment.jobs, jobs)
+        _, placement = place(experiment, check(experiment), left or experiment.jobs, jobs)
         decided_on.append(placement)
         return placement.backend, placement.at_a_time
 
@@ -165,5 +166,6 @@ def test_other_numbers_of_jobs(here: Path, value: int | str) -> None:
     ],
 )
 def test_what_a_serial_run_ignores_is_said(changes: dict[str, Any], words: str) -> None:
-    _, placement = place(prepare(small(**changes)), 1)
+    experiment = prepare(small(**changes))
+    _, placement = place(experiment, check(experiment), 1)
     assert placement.plan.endswith(words)

@@ -356,6 +356,12 @@ class TestDeadlines:
         with pytest.raises(RunError, match=f"{words}no such library"):
             start([job])
 
+    def test_a_signal_that_ends_its_start_is_named(self, job: Job, python: Path) -> None:
+        python.write_text("#!/bin/sh\nkill -SEGV $$\n")
+        words = r"cannot start: it was ended by signal 11 \(Segmentation fault"
+        with pytest.raises(RunError, match=words):
+            start([job])
+
     def test_what_does_not_start(self, job: Job, python: Path) -> None:
         python.write_text("#!/bin/sh\nexec sleep 3600\n")
         before = time.monotonic()

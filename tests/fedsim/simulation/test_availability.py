@@ -117,7 +117,7 @@ class TestSettings:
             (float("nan"), "availability: .*got nan"),
             ("often", "availability: expected a number, or a list, got 'often'"),
             ({"p": 1}, "availability: expected a number, or a list, got {'p': 1}"),
-            (True, "availability: expected a number, got True"),
+            (True, "availability: expected a number, got true"),
             ([], "availability: expected a number, or at least 1 value, got "),
             ([2.0, 1, 1], r"availability\.0: expected a number of at most 1, got 2.0"),
             ([1, 1, float("nan")], r"availability\.2: .*got nan"),

@@ -89,9 +89,12 @@ def run_server(body: str, user_module: UserModule, **changes: Any) -> None:
         ("fleet.step(t, None, to=[0, 3])", r"to: expected agents 0 to 2, got \[3\]", "[0, 3]"),
         (
             "fleet.step(t, None); return {'a': 'text'}",
-            r"to return its state: the server's round\(\): expected named numbers",
+            r"the server failed in round 0: what the server's round\(\) returns: expected named "
+            r"numbers, such as {'loss': 0.5}, or None, got {'a': 'text'}",
             "",
         ),
+        ("fleet.step(t, None); return 3", r"round 0: what .*round\(\) returns: .* got 3\n", ""),
+        ("fleet.step(t, None); return 'x'", r"round 0: what .*round\(\) returns: .* got 'x'\n", ""),
     ],
 )
 def test_mistakes_name_the_method_and_show_its_line(

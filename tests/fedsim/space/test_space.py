@@ -423,7 +423,7 @@ class TestRefusals:
             ({"alpha": 1.5, "beta": 2}, r"alpha: expected a value in \[0, 1\], got 1.5"),
             ({"alpha": math.nan, "beta": 2}, "alpha: expected a value in"),
             ({"alpha": "0.5", "beta": 2}, "alpha: expected a number, got '0.5'"),
-            ({"alpha": 0.5, "beta": True}, "beta: expected a number, got True"),
+            ({"alpha": 0.5, "beta": True}, "beta: expected a number, got true"),
             ({"alpha": 0.5, "beta": 2.4}, "beta: expected a whole number, got 2.4"),
             ([0.5], r"expected 2 values \(alpha, beta\), got 1"),
         ],
