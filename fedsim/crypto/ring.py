@@ -42,7 +42,7 @@ _WORD = 0xFFFFFFFF
 
 
 class _Workspace(threading.local):
-    """Arrays for products: what is this large would else go back to the system after each."""
+    """Arrays for products, kept: arrays this large would be returned to the system after each."""
 
     def __init__(self) -> None:
         self.folded = np.empty((DIGITS, DEGREE // 2), np.complex128)

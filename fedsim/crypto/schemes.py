@@ -80,7 +80,7 @@ def make_scheme(
 
     Args:
         encryption: ``threshold``: every client has its own key, and only all members together
-            decrypt their sum; ``ckks``: the clients share one key, which the server has not;
+            decrypt their sum; ``ckks``: the clients share one key that the server does not have;
             ``plain``: no encryption, the same sums.
         fraction_bits: of the fixed point; see :func:`fedsim.crypto.fraction_bits_for`.
         minimum_members: the fewest vectors in a sum. Below 3, a sum shows a member the others'

@@ -79,7 +79,7 @@ def nonce_commitment(client: int, nonce: bytes) -> bytes:
 
 
 def session_id(parameters: bytes, nonces: Sequence[bytes]) -> bytes:
-    """Return the session's public number: nobody can choose it who reveals an honest nonce.
+    """Return the session's public number: an honest client's nonce makes it impossible to choose.
 
     Args:
         parameters: their identifier.

@@ -3,7 +3,7 @@
 The header has 68 bytes, little-endian: magic ``FBHE`` (4), version (1), kind (1), part (2),
 parameters (16), session (32), round (4), client (4), coefficients (4). The round counts the uploads
 of a session from 0. The digest finds accidents, not forgers: the channel has to authenticate.
-Nothing is ever unpickled.
+Nothing is ever unpickled. FBHE: federated Bayesian optimisation with homomorphic encryption.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
-from fedsim.methods.summaries import Settings, Summaries
+from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 
@@ -138,7 +138,9 @@ class FBOFedGP:
         self._work = Work(
             context,
             surrogate,
-            Summaries(Settings(surrogate.kernel, scales, shared, outputs == "sums", floor, bits)),
+            Summaries(
+                SummaryLayout(surrogate.kernel, scales, shared, outputs == "sums", floor, bits)
+            ),
             Queries(acquisition, space),
             SharedWork(space),
             surrogate.length_scale or 0.25 * math.sqrt(space.dimension),

@@ -10,10 +10,14 @@ import pytest
 
 import fedsim
 from fedsim.crypto import make_scheme, upload_request
+from fedsim.crypto.secure_sum import MOST_SETUPS, UPLOAD
 from fedsim.errors import ConfigError, RunError
+from fedsim.protocol import AgentId
 from fedsim.testing import check_method
 from tests.actors.summing import Summing
+from tests.fedsim.crypto.federation import Federation
 
+ENCRYPTED = ("threshold", "ckks")
 SCHEMES = ("plain", "threshold", "ckks")
 
 
@@ -74,3 +78,34 @@ def test_a_client_refuses_what_does_not_fit(vector: Any, message: str) -> None:
     client = make_scheme("plain", fraction_bits=40).client(7)
     with pytest.raises(RunError, match=message):
         client.reply(upload_request(2, {}), lambda payload: vector)
+
+
+@pytest.mark.parametrize("encryption", ENCRYPTED)
+def test_clients_that_are_made_anew_for_every_request_are_an_error(encryption: str) -> None:
+    federation = Federation(encryption)
+
+    def forget(kind: str, agent: AgentId, payload: dict[str, Any]) -> dict[str, Any]:
+        federation.restart(agent)
+        return payload
+
+    federation.change = forget
+    with pytest.raises(RunError, match=r"sum in round 3: .* 10 times; keep the client in the ag"):
+        federation.release(3)
+    assert federation.asked.count(UPLOAD) == 1 + MOST_SETUPS
+
+
+@pytest.mark.parametrize("encryption", ENCRYPTED)
+def test_members_may_lose_their_keys_often(encryption: str) -> None:
+    federation, lost = Federation(encryption), list(range(MOST_SETUPS - 2))
+
+    def forget(kind: str, agent: AgentId, payload: dict[str, Any]) -> dict[str, Any]:
+        if kind == UPLOAD and agent == 2 and lost:
+            lost.pop()
+            federation.restart(0)
+        return payload
+
+    federation.change = forget
+    payload = federation.release()
+    assert not lost
+    assert payload is not None
+    assert np.array_equal(payload["sum"], federation.expected())

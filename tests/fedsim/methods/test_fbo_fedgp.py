@@ -182,7 +182,7 @@ def test_absent_clients(encryption: str, tmp_path: Path) -> None:
 
 def test_clustering_says_that_centres_were_shown(tmp_path: Path) -> None:
     run = simulate(tmp_path, method={"support": {"kind": "clustered", "size": 8}})
-    shown = information(run, "local centres shown to the server")
+    shown = information(run, "centres_shown")
     assert shown[0] == 16.0  # all 4 clients' 4 points: as many as the initial design has
     assert np.isnan(shown[1:]).all()
     asked = [entry for entry in journal(run) if isinstance(entry, AskEntry)]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedsim.methods.summaries import Basis, Settings, Summaries
+from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
 from fedsim.space import Array
 from fedsim.surrogates.dpitc import best_variance, sparse_posterior, summarise, support, total
 from fedsim.surrogates.kernels import Kernel
@@ -19,8 +19,8 @@ SIZES = [5, 1, 7]
 POINTS = np.random.default_rng(0).random((6, 2))
 
 
-def settings(shared: bool = True, moments: bool = True, scales: int = 1) -> Settings:
-    return Settings("matern52", scales, shared, moments, 1e-4, BITS)
+def layout(shared: bool = True, moments: bool = True, scales: int = 1) -> SummaryLayout:
+    return SummaryLayout("matern52", scales, shared, moments, 1e-4, BITS)
 
 
 def basis(c: float = 0.0, r: float = 1.0) -> Basis:
@@ -36,7 +36,9 @@ def rounded(vector: Array) -> Array:
     return np.ldexp(np.rint(np.ldexp(vector, BITS)), -BITS)
 
 
-def summed(s: Settings, b: Basis, clients: list[tuple[Array, Array]], logs: Array | None) -> Array:
+def summed(
+    s: SummaryLayout, b: Basis, clients: list[tuple[Array, Array]], logs: Array | None
+) -> Array:
     vectors = [rounded(Summaries(s).vector(b, X, y, logs)) for X, y in clients]
     return np.asarray(np.sum(vectors, axis=0))
 
@@ -60,7 +62,7 @@ def expected_model(
 def test_model_is_that_of_standardised_outputs(
     shared: bool, moments: bool, units: tuple[float, float]
 ) -> None:
-    clients, s, b = data(), settings(shared, moments), basis(*units)
+    clients, s, b = data(), layout(shared, moments), basis(*units)
     y = np.concatenate([y for _, y in clients])
     model = Summaries(s).model(b, summed(s, b, clients, None))
     c, r = (y.mean(), y.std()) if moments else units
@@ -72,7 +74,7 @@ def test_model_is_that_of_standardised_outputs(
 
 
 def test_vector_begins_with_the_papers_summary() -> None:
-    (X, y), s, b = data()[0], settings(), basis()
+    (X, y), s, b = data()[0], layout(), basis()
     vector = Summaries(s).vector(b, X, y, None)
     summary = summarise(support(Kernel("matern52", (0.4,), 1.0), POINTS), 0.01, X, y[:, None])
     np.testing.assert_allclose(vector[:21], summary.covariance[np.triu_indices(6)], rtol=1e-9)
@@ -80,7 +82,7 @@ def test_vector_begins_with_the_papers_summary() -> None:
 
 
 def test_public_constants_and_fixed_hyperparameters_send_nothing_else() -> None:
-    s = settings(shared=False, moments=False)
+    s = layout(shared=False, moments=False)
     assert s.sizes(6) == {"covariance": 21, "means": 6}
     assert s.length(6) == 33  # the means twice: coarse parts
     vector = Summaries(s).vector(basis(), *data()[0], None)
@@ -90,7 +92,7 @@ def test_public_constants_and_fixed_hyperparameters_send_nothing_else() -> None:
 
 @pytest.mark.parametrize("scales", [1, 2])
 def test_fits_are_averaged_over_the_clients_that_have_one(scales: int) -> None:
-    s, clients = settings(scales=scales), data()
+    s, clients = layout(scales=scales), data()
     b = Basis(POINTS, np.log([*[0.4] * scales, 0.01]), np.array([0.0, 1.0]))
     fits = [np.full(scales + 1, -1.0), None, np.full(scales + 1, -2.0)]
     vectors = [
@@ -101,14 +103,14 @@ def test_fits_are_averaged_over_the_clients_that_have_one(scales: int) -> None:
 
 
 def test_averages_stay_within_bounds() -> None:
-    s, b = settings(), basis()
+    s, b = layout(), basis()
     for logs, expected in ((-50.0, [0.02, 1e-4]), (50.0, [10.0, 10.0])):
         total = summed(s, b, data(), np.array([logs, logs]))
         np.testing.assert_allclose(np.exp(Summaries(s).model(b, total).logs), expected)
 
 
 def test_equal_outputs_and_no_outputs() -> None:
-    s, b = settings(), basis()
+    s, b = layout(), basis()
     clients = [(X, np.full(len(X), 7.0)) for X, _ in data()]
     model = Summaries(s).model(b, summed(s, b, clients, None))
     np.testing.assert_allclose(model.units, [7.0, 1.0])
@@ -122,7 +124,7 @@ def test_equal_outputs_and_no_outputs() -> None:
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e6, 1e11])
 def test_outputs_of_any_size_are_summed(unit: float) -> None:
     clients = [(X, unit * y) for X, y in data()]
-    s, b = settings(), basis()
+    s, b = layout(), basis()
     y = np.concatenate([y for _, y in clients])
     model = Summaries(s).model(b, summed(s, b, clients, None))
     np.testing.assert_allclose(model.units, [y.mean(), y.std()], rtol=1e-5)
@@ -137,10 +139,9 @@ def test_outputs_of_any_size_are_summed(unit: float) -> None:
     st.integers(20, 60),
 )
 def test_packing_loses_nothing(means: list[float], covariance: list[float], bits: int) -> None:
-    s = Settings("matern52", 1, False, False, 1e-4, bits)
+    s = SummaryLayout("matern52", 1, False, False, 1e-4, bits)
     given_ = {"means": np.array(means), "covariance": np.array(covariance)}
-    if max(np.abs(means)) >= 2.0 ** (120 - bits):
-        return
+    assume(max(np.abs(means)) < 2.0 ** (120 - bits))
     vector = s.pack(given_, 6)
     assert np.abs(vector[21:]).max() < 2.0 ** (61 - bits)  # both parts fit
     assert np.abs(vector[21:27]).max() <= 2.0 ** (59 - bits)
@@ -150,7 +151,7 @@ def test_packing_loses_nothing(means: list[float], covariance: list[float], bits
 
 
 def test_models_are_computed_once_for_equal_sums() -> None:
-    s, b = settings(), basis()
+    s, b = layout(), basis()
     summaries, total = Summaries(s), summed(s, b, data(), None)
     model = summaries.model(b, total)
     assert summaries.model(basis(), np.array(total)) is model
