@@ -12,6 +12,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+import numpy as np
+
+from fedsim.crypto.fixed_point import Integers
 from fedsim.crypto.ring import DEGREE
 from fedsim.errors import require
 
@@ -70,3 +73,9 @@ class Layout:
         """Return equal parts of at most ``most`` and at least ``least`` coefficients."""
         parts = max(1, -(-length // most))
         return cls(length, parts, max(least, -(-length // parts)))
+
+    def split(self, integers: Integers) -> Integers:
+        """Return a vector's integers (length,) as parts, shape (parts, coefficients)."""
+        padded = np.zeros((self.parts, self.coefficients), np.int64)
+        padded.flat[: self.length] = integers
+        return padded

@@ -139,3 +139,9 @@ def as_messages(array: Array | None, count: int, whose: str) -> list[bytes]:
             f"{whose}: expected {count} rows of bytes, got {rows.dtype} of shape {rows.shape}"
         )
     return [row.tobytes() for row in rows]
+
+
+def as_message(array: Array | None, whose: str) -> bytes:
+    """Return the only row of an array of uint8; the rest as in :func:`as_messages`."""
+    (message,) = as_messages(array, 1, whose)
+    return message

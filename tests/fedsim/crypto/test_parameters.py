@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fedsim.crypto.parameters import Parameters
+from fedsim.crypto.parameters import Layout, Parameters
 from fedsim.errors import ConfigError
 
 
@@ -20,3 +21,13 @@ def test_all_parameters_are_in_the_identifier() -> None:
     some = [Parameters(40), Parameters(41), Parameters(40, 1), Parameters(40, 2**16 - 1)]
     assert len({one.identifier for one in some}) == 4
     assert {len(one.identifier) for one in some} == {16}
+
+
+@pytest.mark.parametrize(
+    ("length", "shape"), [(1, (1, 40)), (8192, (1, 8192)), (8193, (2, 4097)), (20_000, (3, 6667))]
+)
+def test_a_vector_is_split_into_equal_parts_and_zeros(length: int, shape: tuple[int, int]) -> None:
+    parts = Layout.of(length).split(np.arange(1, length + 1))
+    assert parts.shape == shape
+    assert parts.ravel()[:length].tolist() == list(range(1, length + 1))
+    assert not parts.ravel()[length:].any()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.crypto import make_scheme, upload_request
+from fedsim.crypto import Scheme, upload_request
 from fedsim.crypto.secure_sum import MOST_SETUPS, UPLOAD
 from fedsim.errors import ConfigError, RunError
 from fedsim.protocol import AgentId
@@ -52,18 +52,22 @@ def test_too_few_members_have_no_sum(config: dict[str, Any], tmp_path: Path) -> 
     [
         ({"encryption": "rot13"}, "encryption: unknown name 'rot13'; .*plain"),
         ({"encryption": "plain", "fraction_bits": 61}, "fraction_bits: expected 0 to 60, got 61"),
+        (
+            {"encryption": "ckks", "strict_decryption": True},
+            "strict_decryption: expected encryption threshold, got ckks",
+        ),
         ({"encryption": "plain", "minimum_members": 0}, "minimum_members: expected 1 to 1024"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        make_scheme(**{"fraction_bits": 40, **settings})
+        Scheme(**{"fraction_bits": 40, **settings})
 
 
 @pytest.mark.parametrize("count", [0, 2, 1025])
 def test_federations_that_are_too_small_or_too_large(count: int) -> None:
     with pytest.raises(ConfigError, match=f"expected 3 to 1024 agents, got {count}"):
-        make_scheme("plain", fraction_bits=40).aggregator(range(count))
+        Scheme("plain", fraction_bits=40).aggregator(range(count))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +79,7 @@ def test_federations_that_are_too_small_or_too_large(count: int) -> None:
     ],
 )
 def test_a_client_refuses_what_does_not_fit(vector: Any, message: str) -> None:
-    client = make_scheme("plain", fraction_bits=40).client(7)
+    client = Scheme("plain", fraction_bits=40).client(7)
     with pytest.raises(RunError, match=message):
         client.reply(upload_request(2, {}), lambda payload: vector)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.crypto.strict import check_sum
 from fedsim.errors import ConfigError
 from fedsim.methods.fbo_fedgp import FBOFedGP
 from fedsim.methods.own_model import SurrogateSettings
@@ -168,6 +169,27 @@ def test_encrypted_runs_have_the_journals_of_plain_ones(tmp_path: Path) -> None:
     assert len(lines[0]) == 11  # six steps and five releases
 
 
+def test_strict_clients_check_every_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+
+    def check(agent: int, *rest: Any) -> None:
+        checked.append(agent)
+        check_sum(agent, *rest)
+
+    monkeypatch.setattr("fedsim.crypto.threshold_client.check_sum", check)
+    found = [
+        simulate(
+            tmp_path / str(strict),
+            method={"encryption": "threshold", "strict_decryption": strict},
+            rounds=2,
+        )
+        for strict in (False, True)
+    ]
+    assert sorted(checked) == sorted([*range(4)] * 2)  # both sums, by the second run's clients
+    lines = [run.runs[0].folder.journal.read_text().splitlines()[1:] for run in found]
+    assert lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("encryption", ["threshold", "plain"])
 def test_absent_clients(encryption: str, tmp_path: Path) -> None:
     changes = {"availability": 0.7, "rounds": 12, "seeds": [1]}
@@ -233,6 +255,11 @@ def test_better_than_alone(tmp_path: Path) -> None:
         ({"surrogate": {"noise_floor": 0.0}}, "method.surrogate.noise_floor"),
         ({"surrogate": {"fit_every": 0}}, "method.surrogate.fit_every: expected at least 1"),
         ({"encryption": "rot13"}, "method.encryption"),
+        (
+            {"encryption": "ckks", "strict_decryption": True},
+            r"method\.strict_decryption: expected encryption threshold, got ckks",
+        ),
+        ({"minimum_members": 0}, r"method\.minimum_members: expected 1 to 1024"),
     ],
 )
 def test_settings_are_checked(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
