@@ -22,10 +22,11 @@ from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
 from fedsim.simulation.in_memory import Bowl
 from fedsim.space import Parameter, Space
-from fedsim.surrogates.dpitc import sparse_posterior, summarise, support, total
+from fedsim.surrogates.dpitc import sparse_posterior, summarise, support
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.support import sobol_support
 from fedsim.testing import check_method
+from tests.util.summed import total
 
 SQUARE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
 SMALL = SupportSettings(size=6)

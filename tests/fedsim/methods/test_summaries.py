@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
 from fedsim.space import Array
-from fedsim.surrogates.dpitc import best_variance, sparse_posterior, summarise, support, total
+from fedsim.surrogates.dpitc import best_variance, sparse_posterior, summarise, support
 from fedsim.surrogates.kernels import Kernel
+from tests.util.summed import total
 
 BITS = 40
 SIZES = [5, 1, 7]
