@@ -42,32 +42,59 @@ class Posterior(Protocol):
         ...
 
 
+class Rule(Protocol):
+    """What an acquisition function makes of the posterior's moments at a point."""
+
+    def values(self, mean: Array, variance: Array) -> Array:
+        """Return the function at given moments, shape (n,)."""
+        ...
+
+    def values_and_slopes(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """Return values and their derivatives by mean and by variance, each (n,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfPosterior:
+    """An acquisition function.
+
+    Attributes:
+        posterior: of the objective.
+        rule: what it makes of its moments.
+    """
+
+    posterior: Posterior
+    rule: Rule
+
+    def values(self, U: Array) -> Array:
+        """Return the function at the rows of ``U`` (n, D), shape (n,)."""
+        return self.rule.values(*self.posterior.moments(U))
+
+    def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
+        """Return values, shape (n,), and gradients, shape (n, D)."""
+        mean, variance, slopes, variance_slopes = self.posterior.moments_and_gradients(U)
+        values, by_mean, by_variance = self.rule.values_and_slopes(mean, variance)
+        return values, by_mean[:, None] * slopes + by_variance[:, None] * variance_slopes
+
+
 @dataclass(frozen=True, slots=True)
 class UpperConfidenceBound:
     """mu + beta sd.
 
     Attributes:
-        posterior: of the objective.
         beta: multiplies the standard deviation (in GP-UCB, the root of beta_t); at least 0.
     """
 
-    posterior: Posterior
     beta: float
 
-    def of_moments(self, mean: Array, variance: Array) -> Array:
-        """Return the function at given moments, shape (n,)."""
+    def values(self, mean: Array, variance: Array) -> Array:
+        """See :class:`Rule`."""
         return mean + self.beta * np.sqrt(variance)
 
-    def values(self, U: Array) -> Array:
-        """Return the function at the rows of ``U`` (n, D), shape (n,)."""
-        return self.of_moments(*self.posterior.moments(U))
-
-    def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
-        """Return values, shape (n,), and gradients, shape (n, D)."""
-        mean, variance, slopes, variance_slopes = self.posterior.moments_and_gradients(U)
+    def values_and_slopes(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """See :class:`Rule`."""
         sd = np.sqrt(variance)
-        gradients = slopes + (0.5 * self.beta / sd)[:, None] * variance_slopes
-        return mean + self.beta * sd, gradients
+        return mean + self.beta * sd, np.ones_like(mean), 0.5 * self.beta / sd
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,35 +102,24 @@ class LogExpectedImprovement:
     """log(sd h(z)).
 
     Attributes:
-        posterior: of the objective.
         best: what is to be improved on.
     """
 
-    posterior: Posterior
     best: float
 
-    def of_moments(self, mean: Array, variance: Array) -> Array:
-        """Return the function at given moments, shape (n,)."""
+    def values(self, mean: Array, variance: Array) -> Array:
+        """See :class:`Rule`."""
         sd = np.sqrt(variance)
         return log_improvement((mean - self.best) / sd) + np.log(sd)
 
-    def values(self, U: Array) -> Array:
-        """Return the function at the rows of ``U`` (n, D), shape (n,)."""
-        return self.of_moments(*self.posterior.moments(U))
-
-    def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
-        """Return values, shape (n,), and gradients, shape (n, D).
-
-        The improvement's own gradient is Phi(z) dmu + phi(z) dsd.
-        """
-        mean, variance, slopes, variance_slopes = self.posterior.moments_and_gradients(U)
+    def values_and_slopes(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """See :class:`Rule`; the improvement's own slopes are Phi(z) by mu and phi(z) by sd."""
         sd = np.sqrt(variance)
         z = (mean - self.best) / sd
         log_h = log_improvement(z)
         by_mean = np.exp(log_ndtr(z) - log_h) / sd
         by_variance = np.exp(_log_density(z) - log_h) / (2.0 * variance)
-        gradients = by_mean[:, None] * slopes + by_variance[:, None] * variance_slopes
-        return log_h + np.log(sd), gradients
+        return log_h + np.log(sd), by_mean, by_variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,34 +127,23 @@ class LogProbabilityOfImprovement:
     """log Phi(z).
 
     Attributes:
-        posterior: of the objective.
         best: what is to be improved on.
     """
 
-    posterior: Posterior
     best: float
 
-    def of_moments(self, mean: Array, variance: Array) -> Array:
-        """Return the function at given moments, shape (n,)."""
+    def values(self, mean: Array, variance: Array) -> Array:
+        """See :class:`Rule`."""
         values: Array = log_ndtr((mean - self.best) / np.sqrt(variance))
         return values
 
-    def values(self, U: Array) -> Array:
-        """Return the function at the rows of ``U`` (n, D), shape (n,)."""
-        return self.of_moments(*self.posterior.moments(U))
-
-    def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
-        """Return values, shape (n,), and gradients, shape (n, D)."""
-        mean, variance, slopes, variance_slopes = self.posterior.moments_and_gradients(U)
+    def values_and_slopes(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """See :class:`Rule`."""
         sd = np.sqrt(variance)
         z = (mean - self.best) / sd
         values: Array = log_ndtr(z)
-        by_z = np.exp(_log_density(z) - values)
-        dz = (slopes - (z / (2.0 * sd))[:, None] * variance_slopes) / sd[:, None]
-        return values, by_z[:, None] * dz
-
-
-AcquisitionFunction = UpperConfidenceBound | LogExpectedImprovement | LogProbabilityOfImprovement
+        by_mean = np.exp(_log_density(z) - values) / sd
+        return values, by_mean, -0.5 * by_mean * z / sd
 
 
 def log_improvement(z: Array) -> Array:

@@ -33,8 +33,11 @@ _REFERENCE = {
     (100, 32): (1.1, 3.1, 0.6, 0.16),
     (100, 64): (1.1, 3.8, 0.7, 0.6),
 }
-"""CPU milliseconds of the scheme's prototype, on an AMD EPYC with AVX-512: encrypt, aggregate,
-share, decrypt; the middle, where a range was measured."""
+"""Reference measurements, of a prototype of the same scheme on another machine (AMD EPYC, AVX-512).
+
+CPU milliseconds by (members, support): encrypt, aggregate, share, decrypt; the middle, where a
+range was measured.
+"""
 
 _WITHHELD = (
     (2, 8, 1.0, 1),
@@ -60,7 +63,7 @@ def bench_command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Measure the time and the bytes of encrypted sums, beside TenSEAL and the prototype."""
+    """Measure time and bytes of encrypted sums, beside TenSEAL and reference measurements."""
     from fedsim.crypto.measuring import ckks_costs, numbers_of, threshold_costs
 
     require(members is None or 3 <= members <= 1024, "--members", "3 to 1024", members)
@@ -85,7 +88,7 @@ def bench_command(
         print_json(
             {
                 "operations": [
-                    {"threshold": asdict(own), "ckks": asdict(other), "prototype": _known(own)}
+                    {"threshold": asdict(own), "ckks": asdict(other), "reference": _known(own)}
                     for own, other in operations
                 ],
                 "rounds": whole,
@@ -116,7 +119,7 @@ def _whole(encryption: Any, members: int, support: int, numbers: int, rounds: in
 
 
 def _known(costs: Costs) -> dict[str, float] | None:
-    """Return the prototype's times at this size, if they were measured."""
+    """Return the reference measurements at this size, if there are any."""
     found = _REFERENCE.get((costs.members, costs.support))
     names = ("encrypt", "aggregate", "share", "decrypt")
     return None if found is None else dict(zip(names, found, strict=True))
@@ -144,7 +147,7 @@ def _operations_table(operations: list[tuple[Costs, Costs]]) -> Table:
         table.add_row("", "", "TenSEAL", *times, f"{other.ciphertext_bytes:,}", "-")
         if known is not None:
             times = [f"{known[name]:.2f}" if name in known else "-" for name in names]
-            table.add_row("", "", "prototype", *times)
+            table.add_row("", "", "reference", *times)
     return table
 
 

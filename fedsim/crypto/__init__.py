@@ -1,7 +1,7 @@
 """Sums of the agents' vectors that show the server nothing but the sum."""
 
 from fedsim.crypto.fixed_point import fraction_bits_for
-from fedsim.crypto.schemes import Encryption, Scheme, make_scheme
+from fedsim.crypto.schemes import Encryption, Scheme
 from fedsim.crypto.secure_sum import SecureSum, SumClient, upload_request
 
 __all__ = [
@@ -10,6 +10,5 @@ __all__ = [
     "SecureSum",
     "SumClient",
     "fraction_bits_for",
-    "make_scheme",
     "upload_request",
 ]

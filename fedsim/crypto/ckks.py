@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.crypto.fixed_point import DIGIT, DIGIT_BITS, Integers
+from fedsim.crypto.parameters import Layout
 from fedsim.errors import RunError
 
 DEGREE, MODULI, SCALE_BITS = 8192, (60, 50, 60), 50
@@ -32,6 +33,11 @@ LARGEST_ERROR = 0.25
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
+
+
+def layout_of(length: int) -> Layout:
+    """Return how a vector is spread over ciphertexts."""
+    return Layout.of(length, most=NUMBERS, least=1)
 
 
 def parameters_identifier(fraction_bits: int) -> bytes:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.crypto.fixed_point import Integers, add_integers, decode, encode, exact_integers
-from fedsim.crypto.ring import Digits, Transform, forward, normalise
+from fedsim.crypto.fixed_point import Integers, add_integers, carry, decode, encode, exact_integers
+from fedsim.crypto.ring import Digits, Transform, forward
 from fedsim.crypto.threshold import (
     NONCE_BYTES,
     combine,
@@ -139,4 +139,4 @@ def _shares(secrets: list[Transform], g1: Transform, numbers: int) -> Digits:
 
 
 def _total(elements: list[Digits]) -> Digits:
-    return normalise(np.sum(elements, axis=0))
+    return carry(np.sum(elements, axis=0))

@@ -8,6 +8,7 @@ bits (two's complement modulo t = 2^72) and becomes a float64 with one rounding.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,11 +95,23 @@ def add_integers(many: Integers) -> Integers:
     total = np.zeros((SUM_DIGITS, many.shape[1]), np.int64)
     for integers in many:
         total += to_digits(integers)
-    for k in range(SUM_DIGITS - 1):
-        total[k + 1] += total[k] >> DIGIT_BITS
-        total[k] &= DIGIT
-    total[-1] &= DIGIT
-    return total
+    return carry(total)
+
+
+def carry(digits: Integers) -> Integers:
+    """Carry signed digits below 2^62 in magnitude, modulo 2^(24 k); in place.
+
+    Args:
+        digits: shape (k, n), least significant first.
+
+    Returns:
+        the same array, each digit in [0, 2^24).
+    """
+    for low, high in pairwise(digits):
+        high += low >> DIGIT_BITS
+        low &= DIGIT
+    digits[-1] &= DIGIT
+    return digits
 
 
 def decode(digits: Integers, fraction_bits: int) -> Array:

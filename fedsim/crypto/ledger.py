@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Sequence
+
 from fedsim.errors import RunError
 from fedsim.protocol import AgentId, Payload
 
@@ -35,30 +38,41 @@ class AnswerLedger:
         self._asked, self._answer = b"", None
         return self.uploads - 1
 
-    def repeated(self, asked: bytes) -> Payload | None:
-        """Return the answer to a request that was answered already, or None for the first one.
+    def once(
+        self,
+        t: int,
+        members: tuple[AgentId, ...],
+        sums: Sequence[bytes],
+        make: Callable[[], Payload],
+    ) -> Payload:
+        """Return the answer to a request for decryption, which is made once.
 
         Args:
-            asked: identifies the request: a digest of all that it asks for.
+            t: the round.
+            members: whose sum it is.
+            sums: digests of what is to be decrypted, one for each ciphertext.
+            make: decrypts; if it raises an error, nothing was decrypted.
 
         Raises:
-            RunError: if it is another request about the same upload.
+            RunError: if something else was decrypted for the same upload, or the last sum was of
+                other members in the same round, or of a later round.
         """
-        if self._answer is None:
-            return None
-        if asked != self._asked:
-            raise RunError(
-                f"agent {self._agent} refuses: it has helped to decrypt the sum of upload "
-                f"{self.uploads - 1} already, and was asked for another one"
-            )
-        return self._answer
+        asked = hashlib.sha256(f"{t} {members}".encode() + b"".join(sums)).digest()
+        if self._answer is not None:
+            if asked != self._asked:
+                raise RunError(
+                    f"agent {self._agent} refuses: it has helped to decrypt the sum of upload "
+                    f"{self.uploads - 1} already, and was asked for another one"
+                )
+            return self._answer
+        self._check_members(t, members)
+        answer = make()
+        self._asked, self._answer = asked, answer
+        self._decrypted = (t, members)
+        self.decryptions += len(sums)
+        return answer
 
-    def check_members(self, t: int, members: tuple[AgentId, ...]) -> None:
-        """Check that a decryption in round ``t`` is of the one set of members.
-
-        Raises:
-            RunError: if it is of another set, or of an earlier round.
-        """
+    def _check_members(self, t: int, members: tuple[AgentId, ...]) -> None:
         if self._decrypted is None:
             return
         last, before = self._decrypted
@@ -67,20 +81,6 @@ class AnswerLedger:
                 f"agent {self._agent} refuses to decrypt a sum of {_told(members)} in round {t}: "
                 f"it has decrypted one of {_told(before)} in round {last}"
             )
-
-    def answered(
-        self,
-        asked: bytes,
-        t: int,
-        members: tuple[AgentId, ...],
-        answer: Payload,
-        decryptions: int,
-    ) -> Payload:
-        """Keep an answer and return it."""
-        self._asked, self._answer = asked, answer
-        self._decrypted = (t, members)
-        self.decryptions += decryptions
-        return answer
 
 
 def _told(members: tuple[AgentId, ...]) -> str:

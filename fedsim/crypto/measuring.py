@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from fedsim.crypto import ckks, threshold
-from fedsim.crypto.ckks_sum import layout_of
 from fedsim.crypto.fixed_point import decode, encode
 from fedsim.crypto.ring import COEFFICIENT_BYTES, DEGREE, ByteSum, forward, from_bytes, to_bytes
 from fedsim.crypto.schemes import Encryption, Scheme
@@ -106,13 +105,12 @@ def ckks_costs(members: int, support: int, repeats: int = 3) -> Costs:
     """Measure the same operations with TenSEAL, one key for all."""
     n = numbers_of(support)
     vector = np.random.default_rng(0).normal(scale=1e3, size=n)
-    layout, key = layout_of(n), ckks.make_key()
+    layout, key = ckks.layout_of(n), ckks.make_key()
     secret, public = ckks.load_context(key.secret), ckks.load_context(key.public)
 
     def encrypted() -> list[bytes]:
-        padded = np.zeros(layout.parts * layout.coefficients, np.int64)
-        padded[:n] = encode(vector, FRACTION_BITS)
-        return [ckks.encrypt(public, own) for own in padded.reshape(layout.parts, -1)]
+        parts = layout.split(encode(vector, FRACTION_BITS))
+        return [ckks.encrypt(public, own) for own in parts]
 
     def aggregated() -> list[bytes]:
         return [ckks.add(public, [one] * members) for one in parts]

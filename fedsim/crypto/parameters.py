@@ -12,7 +12,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+import numpy as np
+
+from fedsim.crypto.fixed_point import Integers
 from fedsim.crypto.ring import DEGREE
+from fedsim.errors import require
 
 MOST_DECRYPTIONS = 1 << 16
 """Decryptions under one key: shares wear it. Then the smudging hides the noise up to 2^-58."""
@@ -27,11 +31,18 @@ class Parameters:
 
     Attributes:
         fraction_bits: f of the fixed point.
-        decryptions: how many a key allows, at most 2^16.
+        decryptions: how many a key allows, 1 to 2^16.
+
+    Raises:
+        ConfigError: if it allows none, or more.
     """
 
     fraction_bits: int
     decryptions: int = MOST_DECRYPTIONS
+
+    def __post_init__(self) -> None:
+        fits = 1 <= self.decryptions <= MOST_DECRYPTIONS
+        require(fits, "decryptions of a key", f"1 to {MOST_DECRYPTIONS}", self.decryptions)
 
     @property
     def identifier(self) -> bytes:
@@ -62,3 +73,9 @@ class Layout:
         """Return equal parts of at most ``most`` and at least ``least`` coefficients."""
         parts = max(1, -(-length // most))
         return cls(length, parts, max(least, -(-length // parts)))
+
+    def split(self, integers: Integers) -> Integers:
+        """Return a vector's integers (length,) as parts, shape (parts, coefficients)."""
+        padded = np.zeros((self.parts, self.coefficients), np.int64)
+        padded.flat[: self.length] = integers
+        return padded

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import cast
 
@@ -18,11 +17,20 @@ COMMIT_KEY = "secure-sum-commit-key"
 REVEAL_KEY = "secure-sum-reveal-key"
 CHECK_KEYS = "secure-sum-check-keys"
 SHARE = "secure-sum-share"
+EXCHANGE = "secure-sum-exchange"
+MAKE_KEY = "secure-sum-make-key"
+OPEN_KEY = "secure-sum-open-key"
 
 MEMBERS, ROUND = "members", "round"
 COMMITMENTS, NONCES, KEYS, OPENINGS = "commitments", "nonces", "keys", "openings"
 COMMITMENT, NONCE, KEY, OPENING = "commitment", "nonce", "key", "opening"
 CIPHERTEXT, AGGREGATE, UPLOADS = "ciphertext", "aggregate", "uploads"
+PUBLIC, WRAPS, BODY = "public", "wraps", "body"
+
+
+def part_name(part: int) -> str:
+    """Return what one of several ciphertexts of different lengths is called."""
+    return f"{CIPHERTEXT}-{part}"
 
 
 def of_session(kind: str, t: int, members: Sequence[AgentId], **arrays: Array) -> Request:
@@ -49,18 +57,6 @@ def check_session(agent: AgentId, members: tuple[AgentId, ...], minimum: int) ->
             f"agent {agent} refuses a session of {len(members)}, expected at least {minimum} "
             "members: with fewer, a sum gives away a vector"
         )
-
-
-def digest_of(t: int, members: tuple[AgentId, ...], messages: Sequence[bytes]) -> bytes:
-    """Return what identifies a request for decryption.
-
-    Args:
-        t: the round.
-        members: whose sum it is.
-        messages: digests of the sums.
-    """
-    told = f"{t} {members}".encode()
-    return hashlib.sha256(told + b"".join(messages)).digest()
 
 
 def one_row(data: bytes) -> Array:

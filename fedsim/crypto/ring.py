@@ -17,6 +17,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsim.crypto.fixed_point import DIGIT, DIGIT_BITS
 from fedsim.errors import RunError
 
 Digits = NDArray[np.int64]
@@ -26,14 +27,12 @@ Ternary = NDArray[np.int64]
 DEGREE = 8192
 """N, a power of two."""
 
-DIGIT_BITS = 24
 DIGITS = 8
 """Digits of a coefficient: log2 q = 192."""
 
 COEFFICIENT_BYTES = DIGITS * DIGIT_BITS // 8
 ELEMENT_BYTES = DEGREE * COEFFICIENT_BYTES
 
-_DIGIT = (1 << DIGIT_BITS) - 1
 _TWIST = np.exp(1j * np.pi * np.arange(DEGREE // 2) / DEGREE)
 _UNTWIST = _TWIST.conj()
 _GUARD = 1 / 16
@@ -42,7 +41,7 @@ _WORD = 0xFFFFFFFF
 
 
 class _Workspace(threading.local):
-    """Arrays for products: what is this large would else go back to the system after each."""
+    """Arrays for products, kept: arrays this large would be returned to the system after each."""
 
     def __init__(self) -> None:
         self.folded = np.empty((DIGITS, DEGREE // 2), np.complex128)
@@ -76,7 +75,7 @@ def multiply(uniform: Transform, ternary: Transform, n: int = DEGREE) -> Digits:
         n: how many of its coefficients are returned.
 
     Returns:
-        shape (8, n): signed digits below 2^37 in magnitude, to be normalised.
+        shape (8, n): signed digits below 2^37 in magnitude, not carried yet.
 
     Raises:
         RunError: if the product is not exact: a transform is damaged, or the FFT is.
@@ -103,15 +102,6 @@ def _round(product: NDArray[np.float64], out: Digits) -> None:
     out[...] = whole
 
 
-def normalise(digits: Digits) -> Digits:
-    """Carry signed digits below 2^62 in magnitude, modulo q; in place."""
-    for k in range(DIGITS - 1):
-        digits[k + 1] += digits[k] >> DIGIT_BITS
-        digits[k] &= _DIGIT
-    digits[DIGITS - 1] &= _DIGIT
-    return digits
-
-
 def from_bytes(data: bytes | memoryview) -> Digits:
     """Return the coefficients that bytes hold: 24 bytes each, little-endian."""
     return _from_words(np.frombuffer(data, "<u4").reshape(-1, WORDS).astype(np.int64))
@@ -123,7 +113,7 @@ def _from_words(words: NDArray[np.int64]) -> Digits:
     for half in (0, 1):
         low, middle, high = words.T[3 * half : 3 * half + 3]
         own = digits[4 * half : 4 * half + 4]
-        own[0] = low & _DIGIT
+        own[0] = low & DIGIT
         own[1] = low >> 24 | (middle & 0xFFFF) << 8
         own[2] = middle >> 16 | (high & 0xFF) << 16
         own[3] = high >> 8
@@ -131,7 +121,7 @@ def _from_words(words: NDArray[np.int64]) -> Digits:
 
 
 def to_bytes(digits: Digits) -> bytes:
-    """Return normalised digits as bytes, 24 for each coefficient."""
+    """Return digits as bytes, 24 for each coefficient."""
     words = np.empty((digits.shape[1], WORDS), "<u4")
     for half in (0, 1):
         d0, d1, d2, d3 = digits[4 * half : 4 * half + 4]

@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.crypto.ring import DIGIT_BITS, DIGITS, Digits
+from fedsim.crypto.fixed_point import DIGIT_BITS
+from fedsim.crypto.ring import DIGITS, Digits
 
 Source = Callable[[int], bytes]
 """Returns this many random bytes."""

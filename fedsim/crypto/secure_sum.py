@@ -37,6 +37,10 @@ from fedsim.rng import Randomness
 from fedsim.space import Array
 
 UPLOAD = "secure-sum-upload"
+
+MOST_SETUPS = 10
+"""How often one round's members try to make common keys and a sum."""
+
 _LENGTH, _ABOUT = "length", "about/"
 
 Vector = Callable[[Payload], Array]
@@ -195,12 +199,13 @@ class SecureSum:
         """See :class:`SecureSum`.
 
         Raises:
-            RunError: if bytes are not what they should be.
+            RunError: if bytes are not what they should be, or members lose their keys again and
+                again.
         """
         request, combiner = fleet.request, self._combiner
         length = length_of(request)
         assert request is not None  # length_of checks it
-        while True:
+        for _ in range(MOST_SETUPS):
             agents = tuple(reply.agent for reply in replies if reply.status != "missing")
             members = Members(t, agents, fleet)
             if len(agents) < self._minimum:
@@ -228,6 +233,10 @@ class SecureSum:
                 raise RunError(f"secure sum in round {t}: {error}") from None
             else:
                 return Release({"sum": found, "members": np.array(agents)})
+        raise RunError(
+            f"secure sum in round {t}: members lost their keys {MOST_SETUPS} times; keep the "
+            "client in the agent program, which lives for the whole run"
+        )
 
     def state(self) -> State:
         """Return nothing: keys are never written, and new ones give the same sums."""

@@ -30,10 +30,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedsim.crypto.fixed_point import Integers, to_digits
+from fedsim.crypto.fixed_point import DIGIT_BITS, Integers, carry, to_digits
 from fedsim.crypto.ring import (
     DEGREE,
-    DIGIT_BITS,
     DIGITS,
     ELEMENT_BYTES,
     Digits,
@@ -41,7 +40,6 @@ from fedsim.crypto.ring import (
     forward,
     from_bytes,
     multiply,
-    normalise,
 )
 from fedsim.crypto.sampling import (
     SMUDGING_BITS,
@@ -79,7 +77,7 @@ def nonce_commitment(client: int, nonce: bytes) -> bytes:
 
 
 def session_id(parameters: bytes, nonces: Sequence[bytes]) -> bytes:
-    """Return the session's public number: nobody can choose it who reveals an honest nonce.
+    """Return the session's public number: an honest client's nonce makes it impossible to choose.
 
     Args:
         parameters: their identifier.
@@ -124,7 +122,7 @@ def make_keys(a: Transform, *, insecure_test_rand: Source | None = None) -> KeyP
     public = multiply(a, secret)
     np.negative(public, out=public)
     public[0] += centred_binomial(DEGREE, rand)
-    return KeyPair(secret, normalise(public))
+    return KeyPair(secret, carry(public))
 
 
 def encrypt(
@@ -145,7 +143,7 @@ def encrypt(
     c0 = multiply(b, mask, n)
     c0[0] += centred_binomial(n, rand)
     c0[SCALE_DIGITS:] += to_digits(integers)
-    return normalise(c0), normalise(c1)
+    return carry(c0), carry(c1)
 
 
 def share(
@@ -161,7 +159,7 @@ def share(
     """
     noise = smudging(n, source(insecure_test_rand))
     noise += multiply(g1, secret, n)
-    return normalise(noise)
+    return carry(noise)
 
 
 def combine(g0: Digits, shares: Digits, members: int, *, check: bool = True) -> Integers:
@@ -179,7 +177,7 @@ def combine(g0: Digits, shares: Digits, members: int, *, check: bool = True) -> 
     """
     phase = g0 + shares
     phase[SCALE_DIGITS - 1] += _HALF
-    normalise(phase)
+    carry(phase)
     residual = ((phase[SCALE_DIGITS - 1] - _HALF) << DIGIT_BITS) + phase[SCALE_DIGITS - 2]
     largest = (members << SMUDGING_BITS - DIGIT_BITS * (SCALE_DIGITS - 2)) + 1
     if check and (np.abs(residual) > largest).any():

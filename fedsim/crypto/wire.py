@@ -3,7 +3,7 @@
 The header has 68 bytes, little-endian: magic ``FBHE`` (4), version (1), kind (1), part (2),
 parameters (16), session (32), round (4), client (4), coefficients (4). The round counts the uploads
 of a session from 0. The digest finds accidents, not forgers: the channel has to authenticate.
-Nothing is ever unpickled.
+Nothing is ever unpickled. FBHE: federated Bayesian optimisation with homomorphic encryption.
 """
 
 from __future__ import annotations
@@ -139,3 +139,9 @@ def as_messages(array: Array | None, count: int, whose: str) -> list[bytes]:
             f"{whose}: expected {count} rows of bytes, got {rows.dtype} of shape {rows.shape}"
         )
     return [row.tobytes() for row in rows]
+
+
+def as_message(array: Array | None, whose: str) -> bytes:
+    """Return the only row of an array of uint8; the rest as in :func:`as_messages`."""
+    (message,) = as_messages(array, 1, whose)
+    return message

@@ -62,7 +62,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.crypto import Encryption, SecureSum, fraction_bits_for, make_scheme
+from fedsim.crypto import Encryption, Scheme, SecureSum, fraction_bits_for
 from fedsim.errors import ConfigError, require
 from fedsim.methods.common import SilentServer, check_initial_points
 from fedsim.methods.fedgp_client import Client, Work
@@ -71,7 +71,7 @@ from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
-from fedsim.methods.summaries import Settings, Summaries
+from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 
@@ -88,6 +88,8 @@ class FBOFedGP:
             (the clients share a key) or ``plain`` (not encrypted).
         minimum_members: with fewer clients there is no sum; below 3, a member of the sum learns
             the other's summary.
+        strict_decryption: with ``threshold``, clients get all ciphertexts and decrypt only what is
+            their sum, with their own in it; M times the traffic.
         support: the support set.
         initial_points: points of each client's initial design, at least 1.
         use: ``mixed``; ``local``: only the clients' own models, and no sums; ``global``: only the
@@ -117,6 +119,7 @@ class FBOFedGP:
         *,
         encryption: Encryption = "threshold",
         minimum_members: int = 3,
+        strict_decryption: bool = False,
         support: SupportSettings = SupportSettings(),
         initial_points: int = 4,
         use: Literal["mixed", "local", "global"] = "mixed",
@@ -144,13 +147,16 @@ class FBOFedGP:
         floor = surrogate.noise_floor if shared else surrogate.noise_ratio
         # abs(K_i) is at most n / eta, and so is all else that is not sent in several parts.
         bits = fraction_bits_for(2.0 * (self._initial_points + context.rounds) / floor)
-        self._scheme = make_scheme(encryption, fraction_bits=bits, minimum_members=minimum_members)
+        try:
+            self._scheme = Scheme(encryption, bits, minimum_members, strict_decryption)
+        except ConfigError as error:
+            raise ConfigError(f"method.{error}") from None
         scales = sum(space.embedded_widths) if surrogate.ard else 1
         self._work = Work(
             context,
             surrogate,
             Summaries(
-                Settings(
+                SummaryLayout(
                     surrogate.kernel,
                     scales,
                     shared,

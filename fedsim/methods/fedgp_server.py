@@ -63,7 +63,7 @@ class Server:
         shown, stepped = self._new_support(t, message, fleet)
         assert self._support is not None
         basis = Basis(self._support, self._constants.logs, self._constants.units)
-        length = self._summaries.settings.length(len(basis.points))
+        length = self._summaries.layout.length(len(basis.points))
         request = upload_request(length, basis.payload())
         if stepped:
             release = fleet.ask(t, request, via=self._aggregator)
@@ -86,7 +86,7 @@ class Server:
         assert not isinstance(replies, Release)
         self._support = self._support_sets.clustered(t, replies)
         shown = sum(len(r.payload["centres"]) for r in replies if r.status == "ok")
-        return {"local centres shown to the server": float(shown)}, True
+        return {"centres_shown": float(shown)}, True
 
     def _take(self, basis: Basis, payload: Payload | None) -> dict[str, float]:
         """Keep a sum for the next round; return its diagnostics."""

@@ -20,9 +20,10 @@ import numpy as np
 from fedsim.acquisition import Piece, maximize, whole_cube
 from fedsim.acquisition.candidates import perturbed, sobol_points
 from fedsim.acquisition.functions import (
-    AcquisitionFunction,
     LogExpectedImprovement,
     LogProbabilityOfImprovement,
+    OfPosterior,
+    Rule,
     UpperConfidenceBound,
 )
 from fedsim.errors import require
@@ -110,18 +111,19 @@ class Queries:
         starts = s.starts if space.grid is None else 0
         common, near = self._common(posterior, keys.seed, t), self._near(X, y, keys)
         candidates = np.concatenate([common, near])
-        function: PosteriorPath | AcquisitionFunction
+        function: PosteriorPath | OfPosterior
         if s.kind == "thompson":
             function = self._path(posterior, keys)
             compare = function.ranking if starts else function.values
             ranking = compare(space.embed(candidates))
         else:
-            function = self._function(posterior, X, keys)
+            rule = self._rule(posterior, X, keys)
+            function = OfPosterior(posterior, rule)
             shared, own = (
                 self._moments_at(posterior, common, t),
                 posterior.moments(space.embed(near)),
             )
-            ranking = function.of_moments(*map(np.append, shared, own))
+            ranking = rule.values(*map(np.append, shared, own))
         piece = Piece(whole_cube(space.dimension), function)
         return maximize(
             space,
@@ -132,20 +134,18 @@ class Queries:
             largest_spread=1.0 if s.kind in ("ei", "pi") else math.inf,  # those are logarithms
         )[0]
 
-    def _function(
-        self, posterior: ExactGP | SparsePosterior, X: Array, keys: Keys
-    ) -> AcquisitionFunction:
+    def _rule(self, posterior: ExactGP | SparsePosterior, X: Array, keys: Keys) -> Rule:
         s = self._settings
         drawn = 1.0 if s.spread == "none" else float(keys("acquisition").exponential())
         if s.kind == "ucb":
-            return UpperConfidenceBound(posterior, s.beta * drawn)
+            return UpperConfidenceBound(s.beta * drawn)
         known = self._space.embed(X)
         if isinstance(posterior, SparsePosterior):
             known = np.concatenate([known, posterior.support.points])
         best = float(posterior.moments(known)[0].max()) + s.margin * drawn
         if s.kind == "ei":
-            return LogExpectedImprovement(posterior, best)
-        return LogProbabilityOfImprovement(posterior, best)
+            return LogExpectedImprovement(best)
+        return LogProbabilityOfImprovement(best)
 
     def _path(self, posterior: ExactGP | SparsePosterior, keys: Keys) -> PosteriorPath:
         generator, beta = keys("posterior-sample"), self._settings.beta

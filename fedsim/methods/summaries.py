@@ -64,7 +64,7 @@ _FINEST_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SummaryLayout:
     """What is summed, and how; public.
 
     Attributes:
@@ -192,11 +192,11 @@ class Summaries:
     """Makes vectors and models; what the agents of a process share is computed once.
 
     Args:
-        settings: what is summed.
+        layout: what is summed.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, layout: SummaryLayout) -> None:
+        self.layout = layout
         self._support: tuple[bytes, Support] | None = None
         self._model: tuple[bytes, GlobalModel] | None = None
 
@@ -212,7 +212,7 @@ class Summaries:
         s, x = len(basis.points), basis.in_units(outputs)
         columns = np.stack([x, np.ones(len(x))], axis=1)
         summary = summarise(self._support_of(basis), basis.eta, X, columns)
-        return self.settings.pack(
+        return self.layout.pack(
             {
                 "covariance": summary.covariance[np.triu_indices(s)],
                 "means": summary.means[:, 0],
@@ -224,7 +224,7 @@ class Summaries:
                 "norm": summary.misfits[1, 1],
                 "count": np.array(float(len(x))),
                 "fits": np.array(0.0 if logs is None else 1.0),
-                "logs": np.zeros(self.settings.scales + 1) if logs is None else logs,
+                "logs": np.zeros(self.layout.scales + 1) if logs is None else logs,
             },
             s,
         )
@@ -237,24 +237,24 @@ class Summaries:
         return self._model[1]
 
     def _model_of(self, basis: Basis, total: Array) -> GlobalModel:
-        s, settings = len(basis.points), self.settings
-        parts = settings.unpack(total, s)
+        s, layout = len(basis.points), self.layout
+        parts = layout.unpack(total, s)
         covariance = np.zeros((s, s))
         covariance[np.triu_indices(s)] = parts["covariance"]
         covariance += np.triu(covariance, 1).T
         units, means = basis.units, parts["means"]
-        misfit = float(parts["misfit"][0]) if settings.shared else 0.0
-        if settings.moments:
+        misfit = float(parts["misfit"][0]) if layout.shared else 0.0
+        if layout.moments:
             units = self._units(
                 basis.units, *(float(parts[n][0]) for n in ("count", "first", "second"))
             )
             shift, factor = (units[0] - basis.units[0]) / basis.units[1], basis.units[1] / units[1]
             means = factor * (means - shift * parts["ones"])
-            if settings.shared:
+            if layout.shared:
                 cross, norm = float(parts["cross"][0]), float(parts["norm"][0])
                 misfit = factor**2 * (misfit - 2.0 * shift * cross + shift**2 * norm)
         posterior = sparse_posterior(self._support_of(basis), covariance, means)
-        if not settings.shared:
+        if not layout.shared:
             return GlobalModel(posterior, units, basis.logs, 1.0)
         variance = best_variance(posterior, misfit, max(float(parts["count"][0]), 1.0)) or 1.0
         posterior = replace(
@@ -263,21 +263,21 @@ class Summaries:
             coefficients=posterior.coefficients / math.sqrt(variance),
         )
         fits = float(parts["fits"][0])
-        enough = fits > settings.minimum_fits - 0.5
+        enough = fits > layout.minimum_fits - 0.5
         logs = self._within_bounds(parts["logs"] / fits) if enough else basis.logs
         return GlobalModel(posterior, units, logs, variance)
 
     def _within_bounds(self, logs: Array) -> Array:
         lower = [math.log(LENGTH_SCALE_BOUNDS[0])] * (len(logs) - 1)
         upper = [math.log(LENGTH_SCALE_BOUNDS[1])] * (len(logs) - 1)
-        lower.append(math.log(self.settings.noise_floor))
+        lower.append(math.log(self.layout.noise_floor))
         upper.append(math.log(NOISE_RATIO_BOUNDS[1]))
         return np.clip(logs, lower, upper)
 
     def _support_of(self, basis: Basis) -> Support:
         key = basis.points.tobytes() + basis.logs.tobytes()
         if self._support is None or self._support[0] != key:
-            kernel = Kernel(self.settings.family, tuple(np.exp(basis.logs[:-1]).tolist()), 1.0)
+            kernel = Kernel(self.layout.family, tuple(np.exp(basis.logs[:-1]).tolist()), 1.0)
             self._support = key, support(kernel, basis.points)
         return self._support[1]
 
@@ -289,11 +289,11 @@ class Summaries:
         variance = second / count - mean**2
         # Of at most ``count`` clients, each rounds its sums by at most 2^-f / 2; so the variance is
         # exact to this, and to about 1e-14 of what cancels.
-        quantum = math.ldexp(0.5 + abs(mean), -self.settings.fraction_bits)
+        quantum = math.ldexp(0.5 + abs(mean), -self.layout.fraction_bits)
         spread = 1.0
         if variance > 1e-14 * second / count + 8.0 * quantum:
             spread = math.sqrt(variance)
         elif abs(mean) < 1.0:  # else another centre may be all that is missing
-            finest = math.ldexp(self.settings.output_scale, -_FINEST_BITS)
+            finest = math.ldexp(self.layout.output_scale, -_FINEST_BITS)
             spread = max(math.ldexp(1.0, -_FINER_BITS), min(finest / float(units[1]), 1.0))
         return np.array([units[0] + units[1] * mean, units[1] * spread])

@@ -31,8 +31,8 @@ class SupportSettings:
         kind: ``sobol`` (public), ``random`` (public, uniform) or ``clustered`` (Algorithm 1, which
             shows the clients' local centres to the server).
         size: the number of points |S| at first, at least 1.
-        grow_by: so many points more, at least 0 (App. C.7) ...
-        grow_every: ... after every so many rounds, at least 1. A clustered set is clustered anew.
+        grow_by: add ``grow_by`` points every ``grow_every`` rounds (App. C.7); at least 0.
+        grow_every: at least 1. A clustered set is clustered anew each time.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

@@ -33,7 +33,6 @@ class Duel:
         p_corrected: the same, corrected for the method's problems.
         rank_biserial: the test's effect size, in [-1, 1]: larger is better for the method.
         paired: whether the seeds are paired: both have the same scenario.
-        mark: ``win`` or ``loss`` if ``p_value`` is below 0.05, else ``tie``; empty if it is NaN.
     """
 
     gain: float
@@ -44,7 +43,7 @@ class Duel:
 
     @property
     def mark(self) -> Mark:
-        """What is shown."""
+        """``win`` or ``loss`` if ``p_value`` is below 0.05, else ``tie``; empty if it is NaN."""
         if math.isnan(self.p_value):
             return ""
         if self.p_value >= LEVEL:

@@ -126,7 +126,7 @@ def over_problems(found: Sequence[Entrant], *, named: bool) -> Design | None:
     """Return variants as a table of problems and methods if they form one by themselves."""
     try:
         design = arranged(found, named=named)
-    except (ConfigError, RunFolderError, AttributeError):
+    except (ConfigError, RunFolderError):
         return None
     return design if design.comparable else None
 

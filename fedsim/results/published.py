@@ -7,7 +7,7 @@ and column (method)::
     metric: seconds               # of `fedsim compare`, if not the default
     best_agent: false
     problem: [scenario.agents]    # what tells rows apart, if not all of the scenario that changes
-    method: [method.support_size] # what tells columns apart, if not all that changes in a problem
+    method: [method.support.size] # what tells columns apart, if not all that changes in a problem
     values:
       10: {8: 167.36, 16: 174.56}
 """

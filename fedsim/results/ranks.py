@@ -15,7 +15,7 @@ import numpy as np
 from fedsim.space import Array
 
 MOST_EXACT = 50
-"""Up to so many differences have an exact p value, more an approximate one."""
+"""Largest number of differences with an exact p value; that of more is approximate."""
 
 
 @dataclass(frozen=True)

@@ -162,16 +162,6 @@ def summarise(support: Support, noise_variance: float, inputs: Array, outputs: A
     return Summary(white.T @ white, white.T @ y, y.T @ y)
 
 
-def total(summaries: list[Summary]) -> Summary:
-    """Return the sum of at least one summary, in their order; Eq. (8) without Sigma_SS."""
-    first = summaries[0]
-    covariance, means, misfits = (np.array(a) for a in _arrays(first))
-    for one in summaries[1:]:
-        for whole, part in zip((covariance, means, misfits), _arrays(one), strict=True):
-            whole += part
-    return Summary(covariance, means, misfits)
-
-
 def sparse_posterior(support: Support, covariance: Array, mean: Array) -> SparsePosterior:
     """Return the posterior given the sum of all clients' summaries; Eqs. (8)-(10).
 
@@ -207,7 +197,3 @@ def best_variance(posterior: SparsePosterior, misfit: float, count: float) -> fl
     """
     explained = np.square(posterior.coefficients) @ (1.0 + posterior.information)
     return max(0.0, misfit - float(explained)) / count
-
-
-def _arrays(summary: Summary) -> tuple[Array, Array, Array]:
-    return summary.covariance, summary.means, summary.misfits

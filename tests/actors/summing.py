@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.crypto import Encryption, Scheme, SumClient, make_scheme, upload_request
+from fedsim.crypto import Encryption, Scheme, SumClient, upload_request
 from fedsim.methods.common import SilentServer, initial_design
 from fedsim.protocol import (
     AgentProgram,
@@ -44,7 +44,7 @@ class Summing:
         minimum_members: int = 3,
     ) -> None:
         self.context = context
-        self.scheme: Scheme = make_scheme(
+        self.scheme: Scheme = Scheme(
             encryption, fraction_bits=fraction_bits, minimum_members=minimum_members
         )
 

@@ -1,14 +1,15 @@
 """The toy method on a secure sum, with everything written down that Ray sends between processes.
 
-``tapped:Tapped`` in configurations. In each actor that builds it, all that the actor sends from
-then on (arguments, results, objects put into the store) goes to a file in ``folder``; the clients'
-vectors and secrets go to others, for comparison.
+``tapped:Tapped`` in configurations (``tapped:Noted``: vectors and secrets only). In each actor
+that builds it, all that the actor sends from then on (arguments, results, objects put into the
+store) goes to a file in ``folder``; the clients' vectors and secrets go to others, for comparison.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,31 @@ from fedsim.space import Array
 from tests.actors.summing import Summing, SummingAgent
 
 
-class Tapped(Summing):
-    """As Summing, but its processes are tapped."""
+class Noted(Summing):
+    """As Summing, but its agents write their vectors and secrets down."""
 
     def __init__(self, context: Context, *, folder: str, encryption: Encryption) -> None:
         super().__init__(context, encryption=encryption)
         self.folder = Path(folder)
-        if ray.get_runtime_context().get_actor_id() is not None and not is_tapped():
-            tap(self.folder)
 
     def agent(self, agent: int) -> AgentProgram:
         """Return an agent that writes its vectors and secrets down."""
         return TappedAgent(self, agent)
 
 
+class Tapped(Noted):
+    """As Noted, but its processes are tapped."""
+
+    def __init__(self, context: Context, *, folder: str, encryption: Encryption) -> None:
+        super().__init__(context, folder=folder, encryption=encryption)
+        if ray.get_runtime_context().get_actor_id() is not None and not is_tapped():
+            tap(self.folder)
+
+
 class TappedAgent(SummingAgent):
     """Writes its vectors, and its client's secrets, into files."""
 
-    def __init__(self, method: Tapped, agent: int) -> None:
+    def __init__(self, method: Noted, agent: int) -> None:
         super().__init__(method.context, method.scheme.client(agent))
         self.folder = method.folder
 
@@ -84,6 +92,13 @@ def tap(folder: Path) -> None:
             file.write(data)
         return found
 
+    SerializationContext.serialize = written  # type: ignore[method-assign]
+    ckks.make_key = noted_keys(folder, make_key)
+
+
+def noted_keys(folder: Path, make_key: Callable[[], ckks.Key]) -> Callable[[], ckks.Key]:
+    """Return ``make_key``, but what it makes is written down, apart from what is public."""
+
     def made() -> ckks.Key:
         key = make_key()
         public = key.public
@@ -91,5 +106,4 @@ def tap(folder: Path) -> None:
         note(folder, "secret", b"".join(piece for piece in pieces if piece not in public))
         return key
 
-    SerializationContext.serialize = written  # type: ignore[method-assign]
-    ckks.make_key = made
+    return made

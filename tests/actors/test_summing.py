@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.crypto import ckks
 from fedsim.errors import Interrupted
+from tests.actors.tapped import noted_keys
 from tests.util.processes import Killer
 from tests.util.small import body, make, run
 
@@ -61,12 +63,25 @@ def test_a_resumed_run_makes_new_keys_and_the_same_journal(
     assert run(simulation) == expected
 
 
-def test_keys_are_nowhere_in_the_run_folder(bowl: dict[str, Any], tmp_path: Path) -> None:
-    (one,) = fedsim.run(config_of(bowl, "threshold"), out=tmp_path / "run").runs
+@pytest.mark.parametrize("encryption", ENCRYPTED)
+def test_keys_are_nowhere_in_the_run_folder(
+    bowl: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encryption: str
+) -> None:
+    noted = tmp_path / "noted"
+    noted.mkdir()
+    monkeypatch.setattr(ckks, "make_key", noted_keys(noted, ckks.make_key))
+    method = {"name": "tapped:Noted", "encryption": encryption, "folder": str(noted)}
+    config = config_of(bowl, encryption, method=method, rounds=2)
+    (one,) = fedsim.run(config, out=tmp_path / "run").runs
+    written = b"".join(p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file())
     with np.load(one.folder.path / "state" / "checkpoint.npz") as arrays:
         assert set(arrays.files) <= {"counts", "aggregators", "program/sum", "program/members"}
-    sizes = [path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert max(sizes) < 100_000  # a key or a ciphertext has 196,608 bytes
+        written += b"".join(arrays[name].tobytes() for name in arrays.files)
+        assert any(form in written for form in forms(arrays["program/sum"].tobytes()))
+    secrets = {path.read_bytes() for path in noted.glob("secret-*")}
+    assert len(secrets) == (6 * 3 if encryption == "threshold" else 1)
+    some = [piece for secret in secrets for piece in pieces(secret)[::16]]
+    assert not any(form in written for piece in some for form in forms(piece))
 
 
 @pytest.mark.parametrize("encryption", ["plain", *ENCRYPTED])
@@ -141,6 +156,12 @@ def test_what_crosses_between_actors(bowl: dict[str, Any], tmp_path: Path, encry
     assert secrets
     assert not any(piece in wire for secret in secrets for piece in pieces(secret))
     assert b"tenseal" not in wire.lower()
+
+
+def forms(data: bytes) -> list[bytes]:
+    """Return bytes as files may have them: as they are, in hexadecimal, in base64 from any byte."""
+    coded = [base64.b64encode(bytes(shift) + data)[4:-4] for shift in range(3)]
+    return [data, data.hex().encode(), *coded]
 
 
 def pieces(secret: bytes) -> list[bytes]:

@@ -27,7 +27,7 @@ from fedsim.methods.local_model import (
     grid_indices,
 )
 from fedsim.methods.queries import AcquisitionSettings, Queries
-from fedsim.methods.summaries import Basis, Settings, Summaries
+from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.protocol import Reply, Respondents
 from fedsim.rng import SERVER, Keys, rng
@@ -195,7 +195,7 @@ def fedgp_parts() -> dict[str, float]:
     rng = np.random.default_rng(0)
     space = Space(tuple(Parameter(f"x{d}", 0.0, 1.0) for d in range(10)))
     data = [history(space, 30, rng) for _ in range(10)]
-    settings = Settings("matern52", 1, True, True, 1e-4, 40)
+    settings = SummaryLayout("matern52", 1, True, True, 1e-4, 40)
     basis = Basis(sobol_support(space, 32, rng), np.log([0.8, 1e-2]), np.array([0.0, 1.0]))
     summaries, queries = Summaries(settings), Queries(AcquisitionSettings(), space)
     logs = np.log([0.8, 1e-2])

@@ -31,18 +31,19 @@ from threadpoolctl import threadpool_limits
 from fedsim.acquisition import Piece, best_apart, maximize, whole_cube
 from fedsim.acquisition.candidates import perturbed, sobol_points
 from fedsim.acquisition.functions import (
-    AcquisitionFunction,
     LogExpectedImprovement,
+    OfPosterior,
     Posterior,
     UpperConfidenceBound,
 )
 from fedsim.acquisition.refinement import NEWTON_DIMENSIONS, Differentiable, newton, quasi_newton
 from fedsim.space import Array, Parameter, Space
-from fedsim.surrogates.dpitc import sparse_posterior, summarise, support, total
+from fedsim.surrogates.dpitc import sparse_posterior, summarise, support
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.paths import sample_path
 from fedsim.surrogates.rff import draw_features
+from tests.util.summed import total
 
 DIMENSIONS = (1, 2, 3, 5, 10, 20, 50)
 FAMILIES: tuple[Family, ...] = ("squared_exponential", "matern52")
@@ -163,7 +164,7 @@ class Search:
         support: of a sparse posterior, shape (s, D); s may be 0.
     """
 
-    function: AcquisitionFunction
+    function: OfPosterior
     best_known: Array
     support: Array
 
@@ -196,9 +197,9 @@ def search_of(name: str, dimension: int, shortness: float, seed: int) -> Search:
         posterior = condition(kernel, 1e-3, X, y)
     best = float(posterior.moments(X)[0].max())
     function = (
-        UpperConfidenceBound(posterior, 1.0)
+        OfPosterior(posterior, UpperConfidenceBound(1.0))
         if name.endswith("UCB")
-        else LogExpectedImprovement(posterior, best)
+        else OfPosterior(posterior, LogExpectedImprovement(best))
     )
     return Search(function, X[np.argsort(-y)[:4]], points)
 

@@ -10,9 +10,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from fedsim.acquisition.functions import (
-    AcquisitionFunction,
     LogExpectedImprovement,
     LogProbabilityOfImprovement,
+    OfPosterior,
+    Rule,
     UpperConfidenceBound,
     log_improvement,
 )
@@ -33,15 +34,16 @@ def posterior_of(sparse: bool) -> ExactGP | SparsePosterior:
     return sparse_posterior(base, summary.covariance, summary.means[:, 0])
 
 
-def functions(posterior: ExactGP | SparsePosterior) -> list[AcquisitionFunction]:
-    return [
-        UpperConfidenceBound(posterior, 1.7),
-        UpperConfidenceBound(posterior, 0.0),
-        LogExpectedImprovement(posterior, 0.4),
-        LogExpectedImprovement(posterior, 25.0),
-        LogProbabilityOfImprovement(posterior, 0.4),
-        LogProbabilityOfImprovement(posterior, 25.0),
+def functions(posterior: ExactGP | SparsePosterior) -> list[OfPosterior]:
+    rules: list[Rule] = [
+        UpperConfidenceBound(1.7),
+        UpperConfidenceBound(0.0),
+        LogExpectedImprovement(0.4),
+        LogExpectedImprovement(25.0),
+        LogProbabilityOfImprovement(0.4),
+        LogProbabilityOfImprovement(25.0),
     ]
+    return [OfPosterior(posterior, rule) for rule in rules]
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -69,7 +71,7 @@ def test_gradients(sparse: bool, index: int) -> None:
     values, gradients = function.values_and_gradients(U)
     np.testing.assert_allclose(values, function.values(U), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(
-        values, function.of_moments(*function.posterior.moments(U)), rtol=1e-9, atol=1e-9
+        values, function.rule.values(*function.posterior.moments(U)), rtol=1e-9, atol=1e-9
     )
     for d in range(2):
         step = 1e-6 * np.eye(2)[d]
@@ -96,7 +98,7 @@ def test_improvement_far_below_by_its_series() -> None:
 
 
 def test_improvement_has_slopes_where_it_is_zero_in_floating_point() -> None:
-    function = LogExpectedImprovement(posterior_of(sparse=True), 1e4)
+    function = OfPosterior(posterior_of(sparse=True), LogExpectedImprovement(1e4))
     values, gradients = function.values_and_gradients(np.random.default_rng(3).random((20, 2)))
     assert np.isfinite(values).all()
     assert np.isfinite(gradients).all()

@@ -9,7 +9,7 @@ import pytest
 from fedsim.cli.main import run_command
 
 
-def test_bench_prints_threshold_tenseal_and_the_prototype(
+def test_bench_prints_threshold_tenseal_and_the_reference(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = "crypto bench --members 10 --support 8 --rounds 1 --quiet"
@@ -17,7 +17,7 @@ def test_bench_prints_threshold_tenseal_and_the_prototype(
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()]
     assert [row[2] for row in rows if row[:2] == ["10", "8"]] == ["threshold"]
-    assert {"threshold", "TenSEAL", "prototype"} <= {word for row in rows for word in row}
+    assert {"threshold", "TenSEAL", "reference"} <= {word for row in rows for word in row}
     assert "197,664" in text
     assert "1 rounds" in text
 
@@ -29,7 +29,7 @@ def test_bench_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     (one,) = found["operations"]
     assert one["threshold"]["share_bytes"] == 5 * 24
     assert one["ckks"]["share_bytes"] == 0
-    assert one["prototype"] is None
+    assert one["reference"] is None
     assert [row["encryption"] for row in found["rounds"]] == ["threshold", "ckks", "plain"]
 
 

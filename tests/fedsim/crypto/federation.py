@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.crypto import SumClient, make_scheme, upload_request
+from fedsim.crypto import Scheme, SumClient, upload_request
 from fedsim.errors import LostKeysError
 from fedsim.payloads import frozen
 from fedsim.protocol import AgentId, Payload, Replies, Reply, Request
@@ -43,11 +43,11 @@ class Federation:
     asked: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.scheme = make_scheme(
+        self.scheme = Scheme(
             self.encryption,
             fraction_bits=40,
             minimum_members=self.minimum_members,
-            strict=self.strict,
+            strict_decryption=self.strict,
         )
         self.members = tuple(range(self.count))
         self.clients: dict[AgentId, SumClient] = {a: self.scheme.client(a) for a in self.members}

@@ -10,8 +10,8 @@ import pytest
 
 from fedsim.crypto import ckks, requests
 from fedsim.crypto.ckks import Exchange, Key, Sealed
-from fedsim.crypto.ckks_sum import EXCHANGE, MAKE_KEY, OPEN_KEY
 from fedsim.crypto.fixed_point import add_integers, exact_integers
+from fedsim.crypto.requests import EXCHANGE, MAKE_KEY, OPEN_KEY
 from fedsim.crypto.secure_sum import UPLOAD
 from fedsim.errors import RunError
 from fedsim.protocol import AgentId

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from fedsim.crypto import requests, wire
-from fedsim.crypto.ckks_sum import EXCHANGE, MAKE_KEY, OPEN_KEY
+from fedsim.crypto.fixed_point import carry
 from fedsim.crypto.parameters import Parameters
-from fedsim.crypto.ring import from_bytes, normalise, to_bytes
+from fedsim.crypto.requests import EXCHANGE, MAKE_KEY, OPEN_KEY
+from fedsim.crypto.ring import from_bytes, to_bytes
 from fedsim.crypto.secure_sum import UPLOAD, Members
 from fedsim.crypto.threshold import nonce_commitment
 from fedsim.errors import LostKeysError, RunError
@@ -288,7 +289,7 @@ class TestSetUp:
             seen[agent] = payload["key"][0].tobytes()
             if agent == 2:
                 keys = [from_bytes(message[68:-32]) for message in seen.values()]
-                chosen = to_bytes(normalise(keys[2] - keys[0] - keys[1]))
+                chosen = to_bytes(carry(keys[2] - keys[0] - keys[1]))
                 payload["key"] = wire.as_array([wire.seal(header_of(seen[2]), chosen)])
             return payload
 

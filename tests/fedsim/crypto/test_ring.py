@@ -8,6 +8,7 @@ from flint import fmpz, fmpz_poly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsim.crypto.fixed_point import carry
 from fedsim.crypto.ring import (
     DEGREE,
     DIGITS,
@@ -16,7 +17,6 @@ from fedsim.crypto.ring import (
     forward,
     from_bytes,
     multiply,
-    normalise,
     to_bytes,
 )
 from fedsim.errors import RunError
@@ -52,7 +52,7 @@ def product(uniform: Digits, ternary: Digits) -> list[int]:
 )
 def test_products_are_flints(digits: Digits, ternary: Digits) -> None:
     transforms = forward(digits), forward(ternary)
-    found = integers(normalise(multiply(*transforms)))
+    found = integers(carry(multiply(*transforms)))
     assert found == product(digits, ternary)
     for n in (1, 560, DEGREE // 2, DEGREE // 2 + 1, DEGREE - 1):
         assert np.array_equal(multiply(*transforms, n), multiply(*transforms)[:, :n])
@@ -104,7 +104,7 @@ def test_sums_of_1024_largest_elements() -> None:
 def test_normalising_keeps_the_number(values: list[int]) -> None:
     digits = np.array(values, np.int64)[:, np.newaxis]
     before = integers(digits)
-    after = normalise(digits)
+    after = carry(digits)
     assert integers(after) == before
     assert after.min() >= 0
     assert after.max() < 1 << 24

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import fedsim
-from fedsim.crypto import make_scheme, upload_request
+from fedsim.crypto import Scheme, upload_request
+from fedsim.crypto.secure_sum import MOST_SETUPS, UPLOAD
 from fedsim.errors import ConfigError, RunError
+from fedsim.protocol import AgentId
 from fedsim.testing import check_method
 from tests.actors.summing import Summing
+from tests.fedsim.crypto.federation import Federation
 
+ENCRYPTED = ("threshold", "ckks")
 SCHEMES = ("plain", "threshold", "ckks")
 
 
@@ -48,18 +52,22 @@ def test_too_few_members_have_no_sum(config: dict[str, Any], tmp_path: Path) -> 
     [
         ({"encryption": "rot13"}, "encryption: unknown name 'rot13'; .*plain"),
         ({"encryption": "plain", "fraction_bits": 61}, "fraction_bits: expected 0 to 60, got 61"),
+        (
+            {"encryption": "ckks", "strict_decryption": True},
+            "strict_decryption: expected encryption threshold, got ckks",
+        ),
         ({"encryption": "plain", "minimum_members": 0}, "minimum_members: expected 1 to 1024"),
     ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        make_scheme(**{"fraction_bits": 40, **settings})
+        Scheme(**{"fraction_bits": 40, **settings})
 
 
 @pytest.mark.parametrize("count", [0, 2, 1025])
 def test_federations_that_are_too_small_or_too_large(count: int) -> None:
     with pytest.raises(ConfigError, match=f"expected 3 to 1024 agents, got {count}"):
-        make_scheme("plain", fraction_bits=40).aggregator(range(count))
+        Scheme("plain", fraction_bits=40).aggregator(range(count))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,37 @@ def test_federations_that_are_too_small_or_too_large(count: int) -> None:
     ],
 )
 def test_a_client_refuses_what_does_not_fit(vector: Any, message: str) -> None:
-    client = make_scheme("plain", fraction_bits=40).client(7)
+    client = Scheme("plain", fraction_bits=40).client(7)
     with pytest.raises(RunError, match=message):
         client.reply(upload_request(2, {}), lambda payload: vector)
+
+
+@pytest.mark.parametrize("encryption", ENCRYPTED)
+def test_clients_that_are_made_anew_for_every_request_are_an_error(encryption: str) -> None:
+    federation = Federation(encryption)
+
+    def forget(kind: str, agent: AgentId, payload: dict[str, Any]) -> dict[str, Any]:
+        federation.restart(agent)
+        return payload
+
+    federation.change = forget
+    with pytest.raises(RunError, match=r"sum in round 3: .* 10 times; keep the client in the ag"):
+        federation.release(3)
+    assert federation.asked.count(UPLOAD) == 1 + MOST_SETUPS
+
+
+@pytest.mark.parametrize("encryption", ENCRYPTED)
+def test_members_may_lose_their_keys_often(encryption: str) -> None:
+    federation, lost = Federation(encryption), list(range(MOST_SETUPS - 2))
+
+    def forget(kind: str, agent: AgentId, payload: dict[str, Any]) -> dict[str, Any]:
+        if kind == UPLOAD and agent == 2 and lost:
+            lost.pop()
+            federation.restart(0)
+        return payload
+
+    federation.change = forget
+    payload = federation.release()
+    assert not lost
+    assert payload is not None
+    assert np.array_equal(payload["sum"], federation.expected())

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from fedsim.crypto import threshold
-from fedsim.crypto.fixed_point import Integers, add_integers, exact_integers
-from fedsim.crypto.ring import DEGREE, Digits, Transform, forward, multiply, normalise, to_bytes
+from fedsim.crypto.fixed_point import Integers, add_integers, carry, exact_integers
+from fedsim.crypto.ring import DEGREE, Digits, Transform, forward, multiply, to_bytes
 from fedsim.crypto.sampling import centred_binomial, ternary
 from fedsim.errors import RunError
 from tests.fedsim.crypto.test_ring import Q, integers, product
@@ -22,7 +22,7 @@ EDGE = 2**61 - 1
 
 
 def total(elements: Sequence[Digits]) -> Digits:
-    return normalise(np.sum(elements, axis=0))
+    return carry(np.sum(elements, axis=0))
 
 
 class Session:
@@ -138,8 +138,8 @@ def test_the_noise_of_a_sum_is_as_predicted() -> None:
     own = session(members)
     zeros = np.zeros((members, DEGREE), np.int64)
     g0, g1 = own.encrypt(zeros)
-    shares = [normalise(multiply(g1, key.secret)) for key in own.keys]  # without smudging
-    noise = np.array(centred(integers(normalise(g0 + total(shares)))), dtype=float)
+    shares = [carry(multiply(g1, key.secret)) for key in own.keys]  # without smudging
+    noise = np.array(centred(integers(carry(g0 + total(shares)))), dtype=float)
     assert noise.std() == pytest.approx(members * np.sqrt(14 * DEGREE), rel=0.05)
 
 
@@ -214,7 +214,7 @@ def test_a_rogue_key_would_decrypt_alone() -> None:
     """Which is why no public key may be chosen after others': see the commitments."""
     honest = [threshold.make_keys(session(3).a) for _ in range(2)]
     own = threshold.make_keys(session(3).a)
-    rogue = normalise(own.public - honest[0].public - honest[1].public)
+    rogue = carry(own.public - honest[0].public - honest[1].public)
     b = total([rogue, honest[0].public, honest[1].public])
     c0, c1 = threshold.encrypt(session(3).a, forward(b), np.arange(44))
     alone = threshold.share(own.secret, forward(c1), 44)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.crypto.strict import check_sum
 from fedsim.errors import ConfigError
 from fedsim.methods.fbo_fedgp import FBOFedGP
 from fedsim.methods.own_model import SurrogateSettings
@@ -21,10 +22,11 @@ from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
 from fedsim.simulation.in_memory import Bowl
 from fedsim.space import Parameter, Space
-from fedsim.surrogates.dpitc import sparse_posterior, summarise, support, total
+from fedsim.surrogates.dpitc import sparse_posterior, summarise, support
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.support import sobol_support
 from fedsim.testing import check_method
+from tests.util.summed import total
 
 SQUARE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
 SMALL = SupportSettings(size=6)
@@ -168,6 +170,27 @@ def test_encrypted_runs_have_the_journals_of_plain_ones(tmp_path: Path) -> None:
     assert len(lines[0]) == 11  # six steps and five releases
 
 
+def test_strict_clients_check_every_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[int] = []
+
+    def check(agent: int, *rest: Any) -> None:
+        checked.append(agent)
+        check_sum(agent, *rest)
+
+    monkeypatch.setattr("fedsim.crypto.threshold_client.check_sum", check)
+    found = [
+        simulate(
+            tmp_path / str(strict),
+            method={"encryption": "threshold", "strict_decryption": strict},
+            rounds=2,
+        )
+        for strict in (False, True)
+    ]
+    assert sorted(checked) == sorted([*range(4)] * 2)  # both sums, by the second run's clients
+    lines = [run.runs[0].folder.journal.read_text().splitlines()[1:] for run in found]
+    assert lines[0] == lines[1]
+
+
 @pytest.mark.parametrize("encryption", ["threshold", "plain"])
 def test_absent_clients(encryption: str, tmp_path: Path) -> None:
     changes = {"availability": 0.7, "rounds": 12, "seeds": [1]}
@@ -182,7 +205,7 @@ def test_absent_clients(encryption: str, tmp_path: Path) -> None:
 
 def test_clustering_says_that_centres_were_shown(tmp_path: Path) -> None:
     run = simulate(tmp_path, method={"support": {"kind": "clustered", "size": 8}})
-    shown = information(run, "local centres shown to the server")
+    shown = information(run, "centres_shown")
     assert shown[0] == 16.0  # all 4 clients' 4 points: as many as the initial design has
     assert np.isnan(shown[1:]).all()
     asked = [entry for entry in journal(run) if isinstance(entry, AskEntry)]
@@ -233,6 +256,11 @@ def test_better_than_alone(tmp_path: Path) -> None:
         ({"surrogate": {"noise_floor": 0.0}}, "method.surrogate.noise_floor"),
         ({"surrogate": {"fit_every": 0}}, "method.surrogate.fit_every: expected at least 1"),
         ({"encryption": "rot13"}, "method.encryption"),
+        (
+            {"encryption": "ckks", "strict_decryption": True},
+            r"method\.strict_decryption: expected encryption threshold, got ckks",
+        ),
+        ({"minimum_members": 0}, r"method\.minimum_members: expected 1 to 1024"),
     ],
 )
 def test_settings_are_checked(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:

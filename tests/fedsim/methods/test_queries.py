@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.acquisition.functions import LogExpectedImprovement, LogProbabilityOfImprovement
+from fedsim.acquisition.functions import (
+    LogExpectedImprovement,
+    LogProbabilityOfImprovement,
+    OfPosterior,
+)
 from fedsim.errors import ConfigError
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.rng import Keys
@@ -74,7 +78,7 @@ def test_climbs_of_logarithms_end_at_the_maximum(kind: Any) -> None:
         y = np.sin(6.0 * X[:, 0]) + np.cos(5.0 * X[:, 1])
         posterior = condition(Kernel("matern52", (0.5,), 1.0), 1e-4, X, y)
         best = float(posterior.moments(X)[0].max()) + 0.05
-        log = function(posterior, best)
+        log = OfPosterior(posterior, function(best))
         assert np.ptp(log.values(dense)) > 1e4
         u = queries.choose(posterior, X, y, Keys(3, seed, 1), 1)
         expected = log.values(dense)

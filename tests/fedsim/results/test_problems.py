@@ -13,7 +13,8 @@ from scipy import stats
 
 from fedsim.errors import ConfigError
 from fedsim.results.analysis import Run, load
-from fedsim.results.problems import compare_problems
+from fedsim.results.entrants import entrants
+from fedsim.results.problems import compare_problems, over_problems
 from tests.util.runs import Scores, made_run
 
 SEEDS = 6
@@ -85,6 +86,20 @@ def test_directions_are_each_problems_own(run: Run) -> None:
         assert duel.p_value == 2 / 2**SEEDS
         assert duel.p_corrected == 3 * duel.p_value  # of three problems
         assert found.cells[problem, "good"].rank == 1.0
+
+
+def test_a_fault_of_ours_is_not_taken_for_runs_without_problems(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = entrants([run], None)
+    assert over_problems(found, named=False) is not None
+
+    def broken(*args: Any, **settings: Any) -> None:
+        raise AttributeError("a fault")
+
+    monkeypatch.setattr("fedsim.results.problems.arranged", broken)
+    with pytest.raises(AttributeError, match="a fault"):
+        over_problems(found, named=False)
 
 
 def test_ranks_wins_and_tests_over_problems(run: Run) -> None:

@@ -20,11 +20,11 @@ from fedsim.surrogates.dpitc import (
     sparse_posterior,
     summarise,
     support,
-    total,
 )
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.paths import sample_sparse_path
+from tests.util.summed import total
 
 FAMILIES: tuple[Family, ...] = ("squared_exponential", "matern52")
 DRAWS = 4000

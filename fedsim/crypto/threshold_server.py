@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.crypto import requests, wire
-from fedsim.crypto.client import ciphertext_bytes
 from fedsim.crypto.fixed_point import decode
 from fedsim.crypto.parameters import Layout, Parameters
 from fedsim.crypto.ring import COEFFICIENT_BYTES, DEGREE, ByteSum, to_bytes
 from fedsim.crypto.secure_sum import Members
+from fedsim.crypto.strict import masks_of
 from fedsim.crypto.threshold import combine, session_id
 from fedsim.crypto.wire import Header, Kind
 from fedsim.protocol import AgentId, Payload
@@ -74,7 +74,10 @@ class ThresholdCombiner:
             names = answers[agents[0]]
             return {
                 name: wire.as_array(
-                    [_row(agent, answers[agent].get(name), name) for agent in agents]
+                    [
+                        wire.as_message(answers[agent].get(name), f"the {name} of agent {agent}")
+                        for agent in agents
+                    ]
                 )
                 for name in names
             }
@@ -131,7 +134,7 @@ class ThresholdCombiner:
         arrays = {requests.AGGREGATE: wire.as_array(aggregates)}
         if self._strict:
             arrays[requests.UPLOADS] = np.stack(
-                [_masks(uploads[agent][requests.CIPHERTEXT], layout) for agent in members.agents]
+                [masks_of(uploads[agent][requests.CIPHERTEXT], layout) for agent in members.agents]
             )
         request = requests.of_session(requests.SHARE, members.t, members.agents, **arrays)
         session.decryptions += layout.parts
@@ -156,11 +159,17 @@ class ThresholdCombiner:
     ) -> list[memoryview]:
         """Return what a member's messages hold, checked."""
         n = layout.coefficients
-        size = ciphertext_bytes(layout) if kind is Kind.CIPHERTEXT else n * COEFFICIENT_BYTES
+        numbers = n + DEGREE if kind is Kind.CIPHERTEXT else n  # n of c0 and N of c1, or a share
+        size = numbers * COEFFICIENT_BYTES
         whose = f"the {kind.name.lower()} of agent {agent}"
         messages = wire.as_messages(payload.get(requests.CIPHERTEXT), layout.parts, whose)
         return [
-            wire.unseal(message, self._header(kind, session, number, part, agent, n), size, whose)
+            wire.unseal(
+                message,
+                self._header(kind, session, number, part, agent, n),
+                size,
+                whose,
+            )
             for part, message in enumerate(messages)
         ]
 
@@ -168,15 +177,3 @@ class ThresholdCombiner:
         self, kind: Kind, session: _Session, number: int, part: int, client: int, n: int
     ) -> Header:
         return Header(kind, part, self._identifier, session.identifier, number, client, n)
-
-
-def _row(agent: AgentId, array: Array | None, name: str) -> bytes:
-    """Return the bytes of a member's answer."""
-    (row,) = wire.as_messages(array, 1, f"the {name} of agent {agent}")
-    return row
-
-
-def _masks(ciphertext: Array, layout: Layout) -> Array:
-    """Return the c1 of all parts of an upload, one after another."""
-    start = wire.OVERHEAD - wire.DIGEST_BYTES + layout.coefficients * COEFFICIENT_BYTES
-    return ciphertext[:, start : -wire.DIGEST_BYTES].reshape(-1)

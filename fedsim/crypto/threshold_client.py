@@ -7,23 +7,20 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedsim.crypto import requests, wire
 from fedsim.crypto.ledger import AnswerLedger
 from fedsim.crypto.parameters import Layout, Parameters
 from fedsim.crypto.ring import (
-    COEFFICIENT_BYTES,
     DEGREE,
     ELEMENT_BYTES,
     ByteSum,
     Transform,
     TransformCache,
     forward,
-    from_bytes,
     to_bytes,
 )
 from fedsim.crypto.secure_sum import UPLOAD, Vector, length_of
+from fedsim.crypto.strict import check_sum
 from fedsim.crypto.threshold import (
     NONCE_BYTES,
     common_transform,
@@ -193,11 +190,9 @@ class ThresholdClient:
         fraction = self._parameters.fraction_bits
         integers = checked_integers(self._agent, request, vector, fraction)
         layout = session.layout = Layout.of(length_of(request))
-        padded = np.zeros(layout.parts * layout.coefficients, np.int64)
-        padded[: layout.length] = integers
         number, digest, messages = self._ledger.upload(), hashlib.sha256(), []
         a = common_transform(self._identifier, session.identifier)
-        for part, own in enumerate(padded.reshape(layout.parts, -1)):
+        for part, own in enumerate(layout.split(integers)):
             c0, c1 = map(to_bytes, encrypt(a, session.common, own))
             if self._strict:
                 digest.update(c1)
@@ -219,24 +214,39 @@ class ThresholdClient:
                 f"{session.members}"
             )
         aggregates = self._aggregates(session, layout, request)
-        asked = requests.digest_of(t, members, [digest for _, digest in aggregates])
-        if (before := self._ledger.repeated(asked)) is not None:
-            return before
-        self._ledger.check_members(t, members)
+
+        def made() -> Payload:
+            self._check_decryption(session, layout, request, [g1 for g1, _ in aggregates])
+            number, messages = self._ledger.uploads - 1, []
+            for part, (g1, digest) in enumerate(aggregates):
+                own = share(secret, _SUMS.transform(g1, digest), layout.coefficients)
+                header = self._header(session, Kind.SHARE, number, part)
+                messages.append(wire.seal(header, to_bytes(own)))
+            return {requests.CIPHERTEXT: wire.as_array(messages)}
+
+        return self._ledger.once(t, members, [digest for _, digest in aggregates], made)
+
+    def _check_decryption(
+        self,
+        session: _Session,
+        layout: Layout,
+        request: Request,
+        aggregates: list[memoryview],
+    ) -> None:
+        """Check that the key is not worn, and if strict, the sum."""
         if self._ledger.decryptions + layout.parts > self._parameters.decryptions:
             raise RunError(
                 f"agent {self._agent} refuses to decrypt: its key allows "
                 f"{self._parameters.decryptions} decryptions; new keys are needed"
             )
         if self._strict:
-            self._account_for(session, layout, request, [g1 for g1, _ in aggregates])
-        number, messages = self._ledger.uploads - 1, []
-        for part, (g1, digest) in enumerate(aggregates):
-            own = share(secret, _SUMS.transform(g1, digest), layout.coefficients)
-            header = self._header(session, Kind.SHARE, number, part)
-            messages.append(wire.seal(header, to_bytes(own)))
-        answer = {requests.CIPHERTEXT: wire.as_array(messages)}
-        return self._ledger.answered(asked, t, members, answer, layout.parts)
+            masks = wire.as_messages(
+                request.payload.get(requests.UPLOADS),
+                len(session.members),
+                "the members' ciphertexts",
+            )
+            sent = dict(zip(session.members, masks, strict=True))
+            check_sum(self._agent, session.mask, sent, aggregates)
 
     def _aggregates(
         self, session: _Session, layout: Layout, request: Request
@@ -250,34 +260,6 @@ class ThresholdClient:
             g1 = wire.unseal(message, header, ELEMENT_BYTES, f"agent {self._agent} refuses {whose}")
             found.append((g1, wire.digest_of(message)))
         return found
-
-    def _account_for(
-        self,
-        session: _Session,
-        layout: Layout,
-        request: Request,
-        aggregates: list[memoryview],
-    ) -> None:
-        """Check that the sum is of all members' ciphertexts, one's own among them."""
-        whose = "the members' ciphertexts"
-        uploads = wire.as_messages(
-            request.payload.get(requests.UPLOADS), len(session.members), whose
-        )
-        sums = [ByteSum(DEGREE) for _ in aggregates]
-        for agent, upload in zip(session.members, uploads, strict=True):
-            if len(upload) != layout.parts * ELEMENT_BYTES:
-                raise RunError(f"agent {self._agent} refuses the ciphertext of agent {agent}")
-            if agent == self._agent and hashlib.sha256(upload).digest() != session.mask:
-                raise RunError(
-                    f"agent {self._agent} refuses to decrypt: its upload is not in the sum"
-                )
-            for part, total in enumerate(sums):
-                total.add(memoryview(upload)[part * ELEMENT_BYTES : (part + 1) * ELEMENT_BYTES])
-        for total, g1 in zip(sums, aggregates, strict=True):
-            if not np.array_equal(total.digits(), from_bytes(g1)):
-                raise RunError(
-                    f"agent {self._agent} refuses to decrypt what is not the members' sum"
-                )
 
     def _header(
         self, session: _Session, kind: Kind, number: int, part: int, client: int | None = None
@@ -303,8 +285,3 @@ class ThresholdClient:
             f"agent {self._agent} stops the set-up of keys: the {what} of agent {agent} is not "
             "what was committed to"
         )
-
-
-def ciphertext_bytes(layout: Layout) -> int:
-    """Return the payload of one part of an upload: n coefficients of c0, N of c1."""
-    return (layout.coefficients + DEGREE) * COEFFICIENT_BYTES
