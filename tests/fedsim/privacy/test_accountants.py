@@ -214,6 +214,7 @@ def test_accountants_are_ordered(q: float, z: float, releases: int, delta: float
 )
 @example(q=1e-4, z=1.0, releases=10, delta=1e-81)  # the best order is between two steep ones
 @example(q=1e-4, z=1.0, releases=10, delta=1e-160)
+@example(q=10**-1.21875, z=10**0.5, releases=100, delta=1e-154)  # nothing to compose
 @example(q=3.665e-4, z=0.01, releases=1, delta=1e-20)  # losses of one sign end at -ln(1 - q)
 @settings(max_examples=40, deadline=None)
 def test_no_bound_is_smaller_than_pld(q: float, z: float, releases: int, delta: float) -> None:
