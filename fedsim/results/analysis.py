@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fedsim.errors import ConfigError, RunFolderError
-from fedsim.files import RESTORE, read_yaml, user_path
+from fedsim.files import read_yaml, user_path
 from fedsim.record.origin import not_a_folder
 from fedsim.record.runfolder import RunFolder, run_folder_of
 from fedsim.results.seeds import (
@@ -22,6 +22,7 @@ from fedsim.results.seeds import (
     in_order,
     is_run,
     is_seed,
+    label_of,
     planned_seeds,
     seed_folders,
     subfolders,
@@ -208,11 +209,11 @@ def load(folder: str | Path) -> Run:
     if (words := not_a_folder(path)) is not None:
         raise RunFolderError(words)
     if is_seed(path.resolve()):
-        return Run(path, (SeedRun(_label(path.resolve().parent), RunFolder(path.resolve())),))
+        return Run(path, (SeedRun(label_of(path.resolve().parent), RunFolder(path.resolve())),))
     found = seed_folders(path)
     if not found:
         raise RunFolderError(f"{path}: not a run folder{_hint(path)}")
-    labels = {parent: _label(parent) for parent in {seed.parent for seed in found}}
+    labels = {parent: label_of(parent) for parent in {seed.parent for seed in found}}
     runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
     _check_different(runs)
     known = {(run.variant, run.seed) for run in runs}
@@ -240,15 +241,3 @@ def _check_different(runs: Sequence[SeedRun]) -> None:
                 f"{run.folder.path}: is {run.name}, as is {first}; move the copy out of the run "
                 "folder"
             )
-
-
-def _label(folder: Path) -> str:
-    """Return the label of a folder's variant; the method's name if it has none."""
-    marker = folder / "variant.txt"
-    if marker.exists():
-        return marker.read_text("utf-8").strip()
-    config = next(one for one in subfolders(folder) if is_seed(one)) / "config.yaml"
-    method = read_yaml(config, kept=True).get("method")
-    if not isinstance(method, dict) or "name" not in method:
-        raise RunFolderError(f"{config}: damaged: method.name is missing; {RESTORE}")
-    return str(method["name"])

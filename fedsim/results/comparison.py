@@ -20,7 +20,7 @@ from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, Run, opened
 from fedsim.results.differences import Comparison, Difference, Row
 from fedsim.results.entrants import REGRET, VALUE, Entrant, entrants
-from fedsim.results.metrics import chosen_metric, seed_scores, sign_of
+from fedsim.results.metrics import TIMES, chosen_metric, lost_times, seed_scores, sign_of
 from fedsim.results.naming import variants_of
 from fedsim.results.significance import holm, student_p, welch
 
@@ -105,6 +105,7 @@ def compare_variants(
         *unequal,
         *missing,
         *filter(None, (one.left_out(last) for one in found)),
+        *(lost_times(found) if column in TIMES else []),
         *_unpaired(by_label),
     ]
     notes += [

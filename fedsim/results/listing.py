@@ -13,7 +13,7 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.locking import is_locked
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.seeds import in_order, is_run, planned_seeds, seed_folders
+from fedsim.results.seeds import in_order, is_run, label_of, planned_seeds, seed_folders
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -166,9 +166,8 @@ def _ended_badly(manifest: Mapping[str, Any]) -> bool:
 
 def _labels(folder: Path, seeds: Sequence[Path]) -> tuple[str, ...]:
     """Return the labels of the variants that have a folder, in order."""
-    markers = {seed.parent / "variant.txt" for seed in seeds}
-    labels = [path.read_text("utf-8").strip() for path in markers if path.exists()]
-    return tuple(in_order(labels, folder))
+    own = {seed.parent for seed in seeds} - {folder}
+    return tuple(in_order([label_of(one) for one in own], folder))
 
 
 def _ended(manifests: Sequence[Mapping[str, Any]]) -> datetime | None:

@@ -24,7 +24,14 @@ from fedsim.results.design import Design, arranged
 from fedsim.results.differences import LEVEL
 from fedsim.results.entrants import Entrant, entrants
 from fedsim.results.judging import Duel, Overall, duel, judged, problem_ranks
-from fedsim.results.metrics import Metric, chosen_metric, seed_scores, sign_of
+from fedsim.results.metrics import (
+    TIMES,
+    Metric,
+    chosen_metric,
+    lost_times,
+    seed_scores,
+    sign_of,
+)
 from fedsim.results.problemtable import Cell, Place, ProblemComparison
 from fedsim.results.published import put_beside, read_published
 from fedsim.results.ranks import fewest_seeds
@@ -119,7 +126,8 @@ def compare_methods(
         told = f"problems: {', '.join(design.problems)}; methods: {', '.join(design.methods)}"
         raise ConfigError(f"compare: expected two methods with two problems in common, got {told}")
     beside = None if table is None else put_beside(table, design.problems, design.methods)
-    return replace(_compared(design, chosen, rounds, baseline, missing), beside=beside)
+    lost = lost_times(found) if chosen.column in TIMES else []
+    return replace(_compared(design, chosen, rounds, baseline, [*missing, *lost]), beside=beside)
 
 
 def over_problems(found: Sequence[Entrant], *, named: bool) -> Design | None:

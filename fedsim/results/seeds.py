@@ -6,12 +6,13 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
-from fedsim.files import NOISE_CONTROL, read_yaml, slugify
+from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify
 from fedsim.protocol import AgentId
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
@@ -75,6 +76,33 @@ def planned_seeds(folder: Path) -> list[tuple[str, Path]]:
             (label, folder) for label, place in places if place != whole and place.name == name
         ]
     return [(label, place / f"seed-{seed}") for label, place in places for seed in seeds]
+
+
+def label_of(folder: Path) -> str:
+    """Return the label of a variant, or of a run that has no variants: its method's name.
+
+    Args:
+        folder: the folder whose ``seed-*`` folders are its seeds.
+
+    Raises:
+        RunFolderError: if it is not known: ``variant.txt`` and what the run knows are both lost.
+    """
+    marker = folder / "variant.txt"
+    with suppress(OSError, UnicodeDecodeError):
+        if told := marker.read_text("utf-8").strip():
+            return told
+    planned = {label for label, _ in planned_seeds(folder)}
+    if len(planned) == 1:
+        return planned.pop()
+    if marker.exists() or is_run(folder.absolute().parent):
+        raise RunFolderError(
+            f"{marker}: missing or damaged: expected the variant's label; {RESTORE}"
+        )
+    config = next(one for one in subfolders(folder) if is_seed(one)) / "config.yaml"
+    method = read_yaml(config, kept=True).get("method")
+    if not isinstance(method, dict) or "name" not in method:
+        raise RunFolderError(f"{config}: damaged: method.name is missing; {RESTORE}")
+    return str(method["name"])
 
 
 def subfolders(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,7 +19,9 @@ from fedsim.errors import Interrupted, RunFolderError
 from fedsim.record.origin import Origin
 from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
+from fedsim.results.entrants import entrants
 from fedsim.results.listing import list_runs
+from fedsim.results.metrics import seed_scores
 from fedsim.results.outcome import is_outcome
 from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
@@ -471,3 +474,52 @@ def test_a_folder_around_runs_names_one(
     assert (one.name, one.state) == ("a, seed 0", "done")
     monkeypatch.chdir("..")
     assert [one.name for one in load(".").runs] == ["a, seed 0", "a, seed 1"]
+
+
+LABELS = [None, b"", b"\xff\xfe\x00"]
+
+
+@pytest.mark.parametrize("content", LABELS)
+def test_a_lost_label_is_what_the_run_knows(done: Run, content: bytes | None) -> None:
+    marker = done.folder / "a" / "variant.txt"
+    marker.unlink()
+    if content is not None:
+        marker.write_bytes(content)
+    again = load(done.folder)
+    assert [run.name for run in again.runs] == [run.name for run in done.runs]
+    assert again.best().observed == done.best().observed
+    (listed,) = list_runs(done.folder.parent)
+    assert listed.variants == ("a", "b")
+
+
+@pytest.mark.parametrize("content", LABELS)
+def test_a_label_that_nothing_knows_is_refused(done: Run, content: bytes | None) -> None:
+    (done.folder / "a").rename(done.folder / "c")
+    marker = done.folder / "c" / "variant.txt"
+    marker.unlink()
+    if content is not None:
+        marker.write_bytes(content)
+    with pytest.raises(RunFolderError, match=r"c/variant\.txt: missing or damaged"):
+        load(done.folder)
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+@pytest.mark.parametrize("metric", ["seconds", "cpu_seconds"])
+def test_lost_times_are_not_zero(done: Run, metric: str, left: int) -> None:
+    def found(run: Run) -> list[float]:
+        (one, _), _ = entrants([run], None)
+        return [float(value) for value in seed_scores(one, [metric], 0, ROUNDS)[metric]]
+
+    assert all(value > 0 for value in found(done))
+    timings = done.runs[0].folder.timings
+    kept = timings.read_bytes().splitlines(keepends=True)[:left]
+    timings.write_bytes(b"".join(kept))
+    if not left:
+        timings.unlink()
+    again = load(done.folder)
+    first, second = found(again)
+    assert np.isnan(first)
+    assert second > 0
+    compared = fedsim.compare(done.folder, metric=metric)
+    assert [row.seeds for row in compared.rows] == [1, 2]
+    assert any(note.startswith("a, seed 0 is left out: ") for note in compared.notes)
