@@ -24,8 +24,8 @@ def expand_variants(config: Config, code: UserCode) -> dict[str, Config]:
     """Return one configuration per variant, by label, without a ``variants`` key.
 
     A variant's overrides are merged into the configuration. If it names another method (or
-    scenario), it inherits those base settings that its own also has and that neither name fixes; a group
-    of settings only where its own has the same kind of group.
+    scenario), it inherits those base settings that its own also has and that neither name fixes;
+    a group of settings only where its own has the same kind of group.
 
     Raises:
         ConfigError: if an override is wrong.
