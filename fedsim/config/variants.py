@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from fedsim.config.construct import find, resolve_section
+from fedsim.config.construct import find, resolve_section, section_schema
 from fedsim.config.model import Config, named
 from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
@@ -25,7 +24,8 @@ def expand_variants(config: Config, code: UserCode) -> dict[str, Config]:
     """Return one configuration per variant, by label, without a ``variants`` key.
 
     A variant's overrides are merged into the configuration. If it names another method (or
-    scenario), it inherits those base settings that its own also has and that neither name fixes.
+    scenario), it inherits those base settings that its own also has and that neither name fixes;
+    a group of settings only where its own has the same kind of group.
 
     Raises:
         ConfigError: if an override is wrong.
@@ -76,10 +76,26 @@ def _variant(config: Config, changes: Mapping[str, Any], code: UserCode) -> Conf
 
 
 def _inherited(section: str, base: Mapping[str, Any], name: str, code: UserCode) -> dict[str, Any]:
-    entry = find(section, name, code)
-    fixed = {*entry.fixed, *find(section, base["name"], code).fixed}
-    known = () if entry.is_object else inspect.signature(entry.load()).parameters
-    return {k: v for k, v in base.items() if k in known and k not in fixed}
+    """Return the settings of ``base`` that another class has too, and neither name fixes.
+
+    Groups of settings are two classes' own where only their name is the same.
+    """
+    fixed = {*find(section, name, code).fixed, *find(section, base["name"], code).fixed}
+    known, former = _kinds(section, name, code), _kinds(section, base["name"], code)
+    return {
+        key: value
+        for key, value in base.items()
+        if key in known
+        and key not in fixed
+        and (not isinstance(value, Mapping) or known[key] == former[key])
+    }
+
+
+def _kinds(section: str, name: str, code: UserCode) -> dict[str | None, Any]:
+    """Return the annotation of each setting of a class; none for an object."""
+    schema = section_schema(section, name, code)
+    fields = {} if schema is None else schema.model_fields
+    return {field.alias: field.annotation for field in fields.values()}
 
 
 def _check_folders(labels: Sequence[str]) -> None:

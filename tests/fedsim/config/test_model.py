@@ -365,6 +365,15 @@ class TestVariants:
         assert found["surrogate"]["candidates"] == 20
         assert "dp" not in found
 
+    def test_groups_of_another_kind_are_not_inherited(self) -> None:
+        """``surrogate`` of FBO-FedGP and of FTS have the name in common, not the settings."""
+        variants = {name: {"method": {"name": name}} for name in ("fbo-fedgp", "fts")}
+        for base in variants:
+            found = expand(small(base, variants=variants))
+            assert "noise_ratio" in found["fbo-fedgp"].method["surrogate"]
+            assert "noise_variance" in found["fts"].method["surrogate"]
+            assert found["fts"].method["initial_points"] == 2
+
     def test_what_the_names_fix_is_not_inherited(self) -> None:
         """A private variant of a method without privacy is private."""
         variants = {name: {"method": {"name": name}} for name in ("fts", "fts-de", "dp-fts-de")}
