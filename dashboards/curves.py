@@ -195,7 +195,7 @@ def _order(value: str) -> float:
 
 def _values(found: Sequence[Entrant], key: str) -> dict[str, str]:
     """Return the value of a configuration key of every variant, as text."""
-    configs = {one.label: by_key(one.seeds[0].folder.config()) for one in found}
+    configs = {one.label: by_key(one.seeds[0].configuration()) for one in found}
     known = {name for config in configs.values() for name in config}
     if key not in known:
         raise of_option(

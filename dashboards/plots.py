@@ -81,6 +81,9 @@ class Picture(Generic[Drawn]):
 def save(figure: Figure, path: str | Path) -> Path:
     """Save a figure and return its path; errors as in :meth:`Picture.save`."""
     target = user_path(path)
+    if target.is_dir():
+        words = f"path: expected a file, but {target} is a folder; give e.g. "
+        raise of_option("--out", ConfigError(f"{words}{target / 'fedsim.png'}"))
     if not target.suffix:
         target = target.with_name(f"{target.name}.png")
     try:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.errors import ConfigError, RunFolderError, nearest, of_option
 from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun, opened
+from fedsim.results.best import one_of
 from fedsim.results.naming import labels_of
 from fedsim.results.seeds import SeedRun
 from fedsim.space import Choice, Parameter, Value
@@ -86,37 +87,54 @@ def explored(
 
     Raises:
         ConfigError: if an argument is wrong, or there is no point.
-        RunFolderError: if a run has nothing to show.
+        RunFolderError: if it is not a run folder.
     """
+    several = opened(*runs)
+    called = list(zip(several, labels_of(several, labels), strict=True))
+    seeds = sorted({one.seed for run in several for one in run.runs})
+    if seed is not None and seed not in seeds:
+        raise of_option("--seed", ConfigError(f"seed: expected {one_of(seeds)}, got {seed}"))
     panels: list[Explored] = []
     notes: list[str] = []
-    several = opened(*runs)
-    for run, names in zip(several, labels_of(several, labels), strict=True):
+    for run, names in called:
+        notes += filter(None, [run.lost_plan()])
         for variant, label in names.items():
             own = [one for one in run.runs if one.variant == variant]
             chosen = [one for one in own if seed in (None, one.seed)]
             if not chosen:
                 notes.append(f"{label} is left out: it has no seed {seed}")
                 continue
-            panel = _panel(chosen[0], label, _axes(chosen[0], parameters), agent)
+            try:
+                panel = _panel(chosen[0], label, _axes(chosen[0], parameters), agent)
+            except RunFolderError as error:
+                notes.append(f"{label}, seed {chosen[0].seed} is left out: {error}")
+                continue
             if panel is None:
-                notes.append(f"{label} is left out: no point")
+                notes.append(f"{label} is left out: {_no_point(chosen[0], agent)}")
                 continue
             panels.append(panel)
-            notes += filter(None, [chosen[0].so_far()])
+            lost = chosen[0].lost_journal()
+            notes += filter(None, [chosen[0].so_far(), lost and f"{chosen[0].name}: {lost}"])
             if len(chosen) > 1:
                 notes.append(
                     f"{label}: seed {chosen[0].seed} of {len(chosen)}; --seed shows another"
                 )
     if not panels:
-        raise ConfigError("points: no such seed or agent has evaluated a point")
+        raise ConfigError(f"points: there is none to draw: {'; '.join(notes)}")
     return PointsChart(tuple(panels), tuple(notes))
+
+
+def _no_point(run: SeedRun, agent: AgentId | None) -> str:
+    agents = range(run.facts().agents)
+    if agent is None or agent in agents:
+        return f"no point of {'any agent' if agent is None else f'agent {agent}'} is recorded yet"
+    return f"it has no agent {agent}, but {one_of(agents)}"
 
 
 def _axes(run: SeedRun, names: Sequence[str]) -> Axes:
     space = run.facts().space()
     if space is None:
-        raise ConfigError(f"points: {run.folder.path}: an earlier version recorded no parameters")
+        raise RunFolderError(f"{run.folder.path}: an earlier version recorded no parameters")
     known = {one.name: one for one in space.parameters}
     wanted = list(names) or list(known)[:2]
     for name in wanted:
@@ -125,6 +143,11 @@ def _axes(run: SeedRun, names: Sequence[str]) -> Axes:
                 "--parameters",
                 ConfigError(f"parameters: unknown parameter {name!r}{nearest(name, known)}"),
             )
+    if len(known) < 2:
+        raise ConfigError(
+            f"points: expected at least two parameters to draw points in, but {run.variant} has "
+            f"only {', '.join(known)}; leave out --points for curves over rounds"
+        )
     if len(set(wanted)) != 2 or len(wanted) != 2:
         raise of_option(
             "--parameters",

@@ -14,6 +14,7 @@ from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of
 from fedsim.errors import of_run
 from fedsim.files import slugify, user_path
+from fedsim.fingerprints import settings_of
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.locking import locked
@@ -23,7 +24,14 @@ from fedsim.running.execution import execute
 from fedsim.running.jobs import Job, Listener, is_done
 from fedsim.running.placement import Placement, parse_jobs, place
 from fedsim.running.preflight import Checks, check
-from fedsim.running.resuming import experiment_of, note_changes, note_new_code, require_same_record
+from fedsim.running.resuming import (
+    experiment_of,
+    note_changes,
+    note_new_code,
+    require_same_record,
+    require_same_run,
+    restore_configuration,
+)
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode.sources import UserCode
 
@@ -52,7 +60,7 @@ def run(
     checks, code = check(experiment), experiment.code
     # Before anything is evaluated: that may take long, or end this process.
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    origin = Origin.of(code, experiment.data_dir, experiment.variants)
+    origin = Origin.of(code, experiment.data_dir, _settings(experiment))
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with removed_on_error(folder), locked(folder, wait_seconds=1.0):
         checks, placement = place(experiment, checks, experiment.jobs, jobs, listener)
@@ -90,7 +98,10 @@ def resume(
     origin = Origin.read(path)
     experiment, changed = experiment_of(path, origin, overrides, given)
     with of_run(path), locked(path, wait_seconds=1.0):
+        require_same_run(origin, _settings(experiment), path)
         require_same_record(changed, (one for _, _, one in _folders(experiment, path)))
+        for label, seed, one in _folders(experiment, path):
+            restore_configuration(one, experiment.variants[label], seed)
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
             return path
@@ -137,6 +148,14 @@ def make_jobs(experiment: Experiment, folder: Path, checks: Checks) -> list[Job]
         )
         for label, seed, kept in _folders(experiment, folder)
     ]
+
+
+def _settings(experiment: Experiment) -> dict[str, str]:
+    """Return the fingerprint of every variant's settings."""
+    return {
+        label: settings_of(variant.model_dump(mode="json"))
+        for label, variant in experiment.variants.items()
+    }
 
 
 def _folders(experiment: Experiment, folder: Path) -> Iterator[tuple[str, int, RunFolder]]:

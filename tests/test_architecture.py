@@ -18,6 +18,7 @@ GROUND = (
     "signals",
     "rng",
     "keys",
+    "fingerprints",
     "space",
     "means",
     "protocol",

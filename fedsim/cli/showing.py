@@ -26,14 +26,16 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
         run = load(folder)
         seeds = [_shown(one) for one in run.runs]
     if as_json:
-        print_json({"folder": str(run.folder), "runs": [seed.record for seed in seeds]})
+        lost = {"lost": run.lost_plan()} if run.lost_plan() else {}
+        print_json({"folder": str(run.folder), **lost, "runs": [seed.record for seed in seeds]})
         return
     console = make_console()
     records = [seed.record for seed in seeds]
     states = {seed.record["status"] for seed in seeds}
     if "done" in states:
         print_outcome(console, records)
-    for line in (*filter(None, (seed.sentence for seed in seeds)), *privacy_lines(records)):
+    sentences = filter(None, (run.lost_plan(), *(seed.sentence for seed in seeds)))
+    for line in (*sentences, *privacy_lines(records)):
         print_text(console, line)
     if states & {"done", "running", "interrupted", "failed", "stopped"}:
         told = shlex.quote(str(run.folder))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
-from typing import Any
 
 from fedsim.config.schema import Settings
 from fedsim.errors import require
+from fedsim.fingerprints import fingerprint
 from fedsim.resources import Resources
 from fedsim.usercode.sources import NO_CODE, UserCode
 
@@ -58,9 +56,12 @@ class RunSpec:
     @property
     def fingerprint(self) -> str:
         """Identifies what a journal depends on: scenario, method, rounds, seed, availability."""
-        told: list[Any] = [self.scenario, self.method, self.rounds, self.seed]
-        told += [self.availability] if self.availability != 1.0 else []
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint(self.scenario, self.method, self.rounds, self.seed, self.availability)
+
+    @property
+    def settings(self) -> str:
+        """The same for all seeds of a variant."""
+        return fingerprint(self.scenario, self.method, self.rounds, None, self.availability)
 
     @property
     def scenario_name(self) -> str:

@@ -10,8 +10,8 @@ such a run is for a process that has them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,21 +36,22 @@ class Origin:
         given: the classes and objects that the run was given in Python, by name: ``kind`` (class
             or object), the SHA-256 of the ``source``, and a hash of an object's ``state``; the
             hashes are empty if they are not known.
-        variants: the labels of the variants, in order, as far as they are known.
+        variants: the variants in order, as far as they are known: by label, the fingerprint of
+            their settings; it is empty if an earlier version of fedsim started the run.
     """
 
     import_from: tuple[str, ...]
     data_dir: str | None
     modules: Mapping[str, str]
     given: Mapping[str, Mapping[str, str]]
-    variants: tuple[str, ...] = ()
+    variants: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, code: UserCode, data_dir: str | None, variants: Iterable[str] = ()) -> Origin:
+    def of(cls, code: UserCode, data_dir: str | None, variants: Mapping[str, str]) -> Origin:
         """Return the origin of a run of some code."""
         given = {name: one.record() for name, one in code.objects.items()}
         modules = {source.name: source.digest for source in code.sources}
-        return cls(code.folders, data_dir, modules, given, tuple(variants))
+        return cls(code.folders, data_dir, modules, given, dict(variants))
 
     @classmethod
     def read(cls, folder: Path) -> Origin:
@@ -61,7 +62,9 @@ class Origin:
         """
         if (words := not_a_folder(folder)) is not None:
             raise RunFolderError(words)
-        if not (folder / "config.yaml").exists() or not (folder / FILE).exists():
+        if not (folder / FILE).exists():
+            if (folder / "config.yaml").exists() and holds_seeds(folder):
+                raise RunFolderError(f"{folder / FILE}: is missing; {RESTORE}")
             raise RunFolderError(
                 f"{folder}: not a run folder (no {FILE}); give the run folder itself"
             )
@@ -69,9 +72,11 @@ class Origin:
         folders = found.get("import_from")  # earlier versions knew one
         found = {"modules": {}, "given": {}, **found}
         found["import_from"] = [folders] if isinstance(folders, str) else folders
-        if "variants" not in found:  # as earlier versions left it
+        if "variants" not in found:  # earlier versions left it to the configuration
             variants = read_yaml(folder / "config.yaml", kept=True).get("variants")
             found["variants"] = [*map(str, variants)] if isinstance(variants, dict) else []
+        if isinstance(found["variants"], list):  # others had the labels only
+            found["variants"] = {str(label): "" for label in found["variants"]}
         try:
             return _origin_type().validate_python(found)
         except ValidationError as error:
@@ -85,7 +90,7 @@ class Origin:
         """Return what ``origin.yaml`` holds."""
         told: dict[str, Any] = {"import_from": list(self.import_from), "data_dir": self.data_dir}
         given = {name: dict(one) for name, one in self.given.items()}
-        told |= {"modules": dict(self.modules), "given": given, "variants": list(self.variants)}
+        told |= {"modules": dict(self.modules), "given": given, "variants": dict(self.variants)}
         return told
 
     def changes(self, now: Origin) -> list[str]:
@@ -101,6 +106,11 @@ class Origin:
 @cache
 def _origin_type() -> TypeAdapter[Origin]:
     return TypeAdapter(Origin)
+
+
+def holds_seeds(folder: Path) -> bool:
+    """Return whether a folder has seeds' folders in it, or in the folders in it."""
+    return any(any(folder.glob(pattern)) for pattern in ("seed-*", "*/seed-*"))
 
 
 def not_a_folder(path: Path) -> str | None:

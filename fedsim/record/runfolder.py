@@ -209,7 +209,8 @@ class RunFolder:
 def run_folder_of(seed: Path) -> Path:
     """Return the run folder that contains a seed's folder."""
     parent = seed.absolute().parent
-    return parent if (parent / "origin.yaml").exists() else parent.parent
+    whole = any((parent / name).exists() for name in ("origin.yaml", "config.yaml"))
+    return parent if whole else parent.parent
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:

@@ -17,16 +17,18 @@ from fedsim.errors import ConfigError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.origin import not_a_folder
 from fedsim.record.runfolder import RunFolder, run_folder_of
-from fedsim.results.seeds import (
-    SeedRun,
+from fedsim.results.places import (
     in_order,
     is_run,
     is_seed,
     label_of,
+    lost_plan,
     planned_seeds,
     seed_folders,
     subfolders,
+    variants_of,
 )
+from fedsim.results.seeds import SeedRun
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -74,6 +76,11 @@ class Run:
     def __repr__(self) -> str:
         variants = len({run.variant for run in self.runs})
         return f"Run({str(self.folder)!r}, variants: {variants}, seeds: {len(self.runs)})"
+
+    def lost_plan(self) -> str | None:
+        """Return why it is not known which of its seeds are missing; None if it is known."""
+        one_seed = is_seed(self.folder.resolve())
+        return None if one_seed else lost_plan(self.folder)
 
     def summaries(self) -> list[dict[str, Any]]:
         """Return every seed's outcome."""
@@ -147,6 +154,7 @@ class Run:
         found: list[tuple[SeedRun, Part]] = []
         missing: list[str] = []
         errors: list[RunFolderError] = []
+        missing += filter(None, [self.lost_plan()])
         for run in self.runs:
             try:
                 part, incomplete = get(run), run.so_far()
@@ -208,16 +216,23 @@ def load(folder: str | Path) -> Run:
     path = user_path(folder)
     if (words := not_a_folder(path)) is not None:
         raise RunFolderError(words)
-    if is_seed(path.resolve()):
-        return Run(path, (SeedRun(label_of(path.resolve().parent), RunFolder(path.resolve())),))
+    if is_seed(seed := path.resolve()):
+        settings = variants_of(run_folder_of(seed))
+        label = label_of(seed.parent)
+        return Run(path, (SeedRun(label, RunFolder(seed), settings.get(label, "")),))
     found = seed_folders(path)
     if not found:
         raise RunFolderError(f"{path}: not a run folder{_hint(path)}")
     labels = {parent: label_of(parent) for parent in {seed.parent for seed in found}}
-    runs = [SeedRun(labels[seed.parent], RunFolder(seed)) for seed in found]
+    settings = variants_of(run_folder_of(found[0]))
+
+    def run_of(label: str, seed: Path) -> SeedRun:
+        return SeedRun(label, RunFolder(seed), settings.get(label, ""))
+
+    runs = [run_of(labels[seed.parent], seed) for seed in found]
     _check_different(runs)
     known = {(run.variant, run.seed) for run in runs}
-    planned = [SeedRun(label, RunFolder(seed)) for label, seed in planned_seeds(path)]
+    planned = [run_of(label, seed) for label, seed in planned_seeds(path)]
     runs += [run for run in planned if (run.variant, run.seed) not in known]
     order = in_order([run.variant for run in runs], path)
     runs.sort(key=lambda run: (order.index(run.variant), run.seed))

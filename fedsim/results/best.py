@@ -141,14 +141,12 @@ def matching(
         known = list(dict.fromkeys(getattr(one, name) for one in left))
         left = [one for one in left if getattr(one, name) == value]
         if not left:
-            raise ConfigError(
-                f"{name}: expected {_one_of(known)}, which have values, got {value!r}"
-            )
+            raise ConfigError(f"{name}: expected {one_of(known)}, which have values, got {value!r}")
     return left
 
 
-def _one_of(known: Sequence[Any]) -> str:
+def one_of(known: Sequence[Any]) -> str:
     """Return values that may be chosen, in words; whole numbers without gaps as a range."""
-    if len(known) > 1 and known == [*range(len(known))]:
+    if len(known) > 1 and list(known) == [*range(len(known))]:
         return f"0 to {known[-1]}"
     return f"one of {listed(map(str, known))}"

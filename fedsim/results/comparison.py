@@ -106,7 +106,7 @@ def compare_variants(
         *missing,
         *filter(None, (one.left_out(last) for one in found)),
         *(lost_times(found) if column in TIMES else []),
-        *_unpaired(by_label),
+        *_unpaired(by_label, found),
     ]
     notes += [
         f"{one.label} is to {one.direction} and {base.label} to {base.direction}: not compared"
@@ -211,10 +211,16 @@ def _unequal(found: Sequence[Entrant]) -> list[str]:
     )
 
 
-def _unpaired(differences: Mapping[str, Difference]) -> list[str]:
+def _unpaired(differences: Mapping[str, Difference], found: Sequence[Entrant]) -> list[str]:
+    lost = {one.label for one in found if one.scenario is None}
     return [
-        f"{one.variant} and {one.baseline} have different scenarios: not paired on seeds (Welch's "
+        f"{one.variant} and {one.baseline} have {_apart(one, lost)}: not paired on seeds (Welch's "
         "test)"
         for one in differences.values()
         if not one.paired
     ]
+
+
+def _apart(one: Difference, lost: set[str]) -> str:
+    known = not {one.variant, one.baseline} & lost
+    return "different scenarios" if known else "scenarios of which one is not known"

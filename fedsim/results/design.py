@@ -92,7 +92,7 @@ def arranged(
 
 
 def _settings(one: Entrant) -> Settings:
-    config = one.seeds[0].folder.config()
+    config = one.seeds[0].configuration()
     chosen = {key: config[key] for key in SECTIONS if key in config}
     return {key: value_text(value) for key, value in by_key(chosen).items()}
 

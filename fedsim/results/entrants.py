@@ -107,6 +107,7 @@ def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[En
                 seeds = [one for one in run.runs if one.variant == variant and one.seed in shown]
                 entrant = _entrant(label, own, tuple(seeds), run, name, alone=len(runs) == 1)
                 found.append(entrant)
+                missing += _losses(entrant)
     return found, missing
 
 
@@ -138,10 +139,24 @@ def _entrant(
     )
 
 
+def _losses(one: Entrant) -> list[str]:
+    """Return what of a variant's record is lost although its scores are there, in sentences."""
+    several = [(f"{one.label}, seed {seed.seed}", seed.lost_journal()) for seed in one.seeds]
+    found = [f"{name}: {lost}" for name, lost in several if lost]
+    try:
+        one.seeds[0].configuration()
+    except RunFolderError as error:
+        found.append(
+            f"{one.label}: its settings are lost, so that it is compared like one of another "
+            f"scenario, and not over problems: {error}"
+        )
+    return found
+
+
 def _scenario(seed: SeedRun, run: Run, *, alone: bool) -> str | None:
     """Return a text that is equal for equal scenarios; None if it cannot be known."""
     try:
-        config = seed.folder.config()
+        config = seed.configuration()
         scenario: Any = config["scenario"]
         told = [scenario]
         if not alone and ":" in str(scenario["name"]):  # the same name may be other code

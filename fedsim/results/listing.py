@@ -13,7 +13,15 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.locking import is_locked
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.seeds import in_order, is_run, label_of, planned_seeds, seed_folders
+from fedsim.results.identity import require_own
+from fedsim.results.places import (
+    in_order,
+    is_run,
+    label_of,
+    planned_seeds,
+    seed_folders,
+    variants_of,
+)
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -98,7 +106,7 @@ def _summary(folder: Path) -> RunSummary:
     try:
         config = read_yaml(folder / "config.yaml", kept=True)
         seeds = seed_folders(folder)
-        manifests = [RunFolder(seed).manifest() for seed in _with_planned(folder, seeds)]
+        manifests = list(_manifests(folder, seeds))
         status = _status(folder, manifests)
         return RunSummary(
             folder=folder,
@@ -123,6 +131,20 @@ def _summary(folder: Path) -> RunSummary:
         return RunSummary(folder, folder.name, "damaged", why, jobs=jobs, done=done)
 
 
+def _manifests(folder: Path, seeds: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of a run's seeds.
+
+    Raises:
+        RunFolderError: if one is damaged, or is in a copy of another seed's folder.
+    """
+    known = variants_of(folder)
+    settings = {place: known.get(label_of(place), "") for place in {s.parent for s in seeds}}
+    for seed in _with_planned(folder, seeds):
+        manifest = RunFolder(seed).manifest()
+        require_own(seed, manifest, settings.get(seed.parent, ""))
+        yield manifest
+
+
 def _with_planned(folder: Path, seeds: Sequence[Path]) -> list[Path]:
     """Return the seeds that have a folder, and those that the configuration has besides."""
     return list(dict.fromkeys([*seeds, *(seed for _, seed in planned_seeds(folder))]))
@@ -143,7 +165,9 @@ def _counts(folder: Path) -> tuple[int, int]:
     done = 0
     for seed in seeds:
         with suppress(RunFolderError):
-            done += RunFolder(seed).manifest().get("status") == "done"
+            manifest = RunFolder(seed).manifest()
+            require_own(seed, manifest, "")
+            done += manifest.get("status") == "done"
     return len(seeds), done
 
 

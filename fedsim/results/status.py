@@ -107,11 +107,14 @@ class StatusReader:
             RunFolderError: if its configuration, manifest or journal is damaged.
         """
         folder, state = self._run.folder, self._run.state
+        self._run.require_own()
         manifest = folder.manifest()
         stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
         reason = manifest.get("reason") if stays else None
+        if not manifest and folder.journal.exists():
+            self._run.facts()  # it is lost, and that says so
         if "agents" not in manifest:  # it did not get as far as its first round
-            progress = Progress(rounds=int(folder.config()["rounds"]))
+            progress = Progress(rounds=int(self._run.configuration()["rounds"]))
             return Status(state, reason, None, progress, 0, None, None)
         facts, timings = Facts.of(folder), read_timings(folder.timings)
         tally = self._read_journal(facts)

@@ -43,14 +43,18 @@ class Job:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """What its folder's ``config.yaml`` holds: its configuration, with its seed only."""
-        whole = self.config.model_dump(mode="json", exclude={"variants"})
-        return {**whole, "seeds": [self.simulation.spec.seed]}
+        """What its folder's ``config.yaml`` holds."""
+        return configuration_of(self.config, self.simulation.spec.seed)
 
     @property
     def name(self) -> str:
         """Its name in messages."""
         return f"{self.label}, seed {self.simulation.spec.seed}"
+
+
+def configuration_of(variant: Config, seed: int) -> dict[str, Any]:
+    """Return a variant's configuration with one of its seeds only."""
+    return {**variant.model_dump(mode="json", exclude={"variants"}), "seeds": [seed]}
 
 
 class Listener:
@@ -173,6 +177,8 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
     job.folder.update_manifest(
         status="running",
         backend=backend,
+        run=job.simulation.run,
+        settings=job.simulation.settings,
         started=manifest.get("started", now()),
         environment=here,
         warnings=warnings,

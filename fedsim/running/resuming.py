@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsim.config.changes import BUDGET, ON_ERROR, Changes, as_records, changes, require_same_names
 from fedsim.config.experiment import Experiment
-from fedsim.config.model import parse_config
+from fedsim.config.model import Config, parse_config
 from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
-from fedsim.errors import ConfigError
-from fedsim.files import read_yaml, write_yaml
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.files import RESTORE, read_yaml, write_yaml
+from fedsim.fingerprints import settings_of
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
 from fedsim.record.manifest import now
-from fedsim.record.origin import Origin, keep_code
+from fedsim.record.origin import FILE, Origin, keep_code
 from fedsim.record.runfolder import RunFolder
-from fedsim.running.jobs import Job
+from fedsim.results.analysis import load
+from fedsim.results.identity import own_configuration
+from fedsim.results.places import seed_folders
+from fedsim.running.jobs import Job, configuration_of
 from fedsim.usercode.given import code_of, is_found_by_name, name_of
 from fedsim.usercode.sources import UserCode, texts_in
 
@@ -39,6 +43,8 @@ def experiment_of(
             the run was given is not given now, or is another one.
     """
     raw = read_yaml(folder / "config.yaml", kept=True)
+    if lost := [key for key in ("scenario", "method", "rounds", "seeds") if key not in raw]:
+        raise RunFolderError(f"{folder / 'config.yaml'}: damaged: {lost[0]} is missing; {RESTORE}")
     code = _code_of(raw, folder, origin, given)
     before = parse_config(raw, code)
     config = before
@@ -71,6 +77,40 @@ def _code_of(raw: Any, folder: Path, origin: Origin, given: Sequence[object]) ->
                 "give one like it, or start a new run"
             )
     return code
+
+
+def require_same_run(origin: Origin, settings: Mapping[str, str], folder: Path) -> None:
+    """Check that a run's configuration and its seeds' folders are those that it started with.
+
+    Args:
+        origin: the run's origin.
+        settings: the fingerprint of every variant's settings, as its configuration has them now.
+        folder: the run folder.
+
+    Raises:
+        RunFolderError: if not.
+    """
+    for label, now_has in settings.items():
+        if origin.variants.get(label) not in ("", None, now_has):
+            raise RunFolderError(
+                f"{folder / FILE}: {label} belongs to other settings than config.yaml in the same "
+                "folder: the records of two different runs would be mixed; restore config.yaml, "
+                "or start a new run"
+            )
+    if seed_folders(folder):  # else nothing was started
+        for one in load(folder).runs:
+            one.require_own()
+
+
+def restore_configuration(folder: RunFolder, variant: Config, seed: int) -> None:
+    """Write a seed's configuration again if its folder has lost it."""
+    if not folder.path.exists():
+        return
+    configuration = configuration_of(variant, seed)
+    try:
+        own_configuration(folder, settings_of(configuration))
+    except RunFolderError:
+        folder.create(configuration)
 
 
 def require_same_record(changed: Changes, folders: Iterable[RunFolder]) -> None:
@@ -109,7 +149,7 @@ def note_changes(
 
 def note_new_code(folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]) -> str:
     """Record that a resume runs other code than the run so far; return that, or nothing."""
-    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir))
+    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir, origin.variants))
     if not changed:
         return ""
     kept, told = keep_code(folder, experiment.code), ", ".join(changed)

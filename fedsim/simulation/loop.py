@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, UserCodeError
+from fedsim.fingerprints import with_noise
 from fedsim.payloads import frozen
 from fedsim.privacy.budget import Budget
 from fedsim.protocol import (
@@ -65,7 +66,12 @@ class Simulation:
     @property
     def run(self) -> str:
         """Names the run in its files: everything that its journal depends on."""
-        return self.spec.fingerprint + ("-system-noise" if self.system_noise else "")
+        return with_noise(self.spec.fingerprint, system=self.system_noise)
+
+    @property
+    def settings(self) -> str:
+        """The same for all seeds of a variant."""
+        return with_noise(self.spec.settings, system=self.system_noise)
 
 
 Notify = Callable[[Progress], None]

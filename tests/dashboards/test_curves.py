@@ -124,7 +124,8 @@ def test_facets_by_a_key(tmp_path: Path) -> None:
     variants: dict[str, Any] = dict.fromkeys(labels, lambda seed, t: {})
     values: list[dict[str, Any]] = [{"z": 10}, {"z": 2}, {"z": 10}, {}]
     configs = {
-        label: {"method": {"dp": value}} for label, value in zip(labels, values, strict=True)
+        label: {"method": {"name": "made", "dp": value}}
+        for label, value in zip(labels, values, strict=True)
     }
     run = made_run(tmp_path / "r", variants, configs=configs, directions={"b": "minimize"}, seeds=1)
     found = chart(run, facet="method.dp.z")

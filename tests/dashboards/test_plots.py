@@ -137,6 +137,10 @@ def test_unknown_formats_and_unwritable_places_are_explained(tmp_path: Path) -> 
         picture.save(tmp_path / "out.xyz")
     with pytest.raises(RunFolderError, match="cannot be written"):
         picture.save(tmp_path / "nowhere" / "out.png")
+    with pytest.raises(ConfigError, match=r"expected a file, but .* is a folder; .*fedsim\.png"):
+        picture.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert not tmp_path.with_suffix(".png").exists()
     with pytest.raises(ConfigError, match="give the whole path"):
         picture.save("~nobody-of-this-name/out.png")
 

@@ -80,8 +80,11 @@ def test_what_is_shown_may_be_chosen(run: Run) -> None:
     [
         ({"parameters": ["x"]}, "parameters: expected two, got x; a has x, rate, kind"),
         ({"parameters": ["x", "rat"]}, "unknown parameter 'rat'; did you mean 'rate'"),
-        ({"seed": 7}, "no such seed or agent"),
-        ({"agent": 7}, "no such seed or agent"),
+        ({"seed": 7}, "seed: expected 0 to 1, got 7"),
+        (
+            {"agent": 7},
+            "points: there is none to draw: a is left out: it has no agent 7, but 0 to 2",
+        ),
     ],
 )
 def test_mistakes_are_explained(run: Run, asked: dict[str, Any], message: str) -> None:
@@ -90,8 +93,19 @@ def test_mistakes_are_explained(run: Run, asked: dict[str, Any], message: str) -
 
 
 def test_one_parameter_is_too_few(here: Path) -> None:
-    with pytest.raises(ConfigError, match="parameters: expected two, got x"):
+    words = "at least two parameters to draw points in, but random-search has only x; leave out"
+    with pytest.raises(ConfigError, match=words):
         explored(fedsim.run(small()))
+
+
+def test_a_damaged_seed_is_left_out(run: Run) -> None:
+    (run.runs[0].folder.path / "manifest.json").write_text("{")
+    found = explored(run)
+    assert [one.label for one in found.panels] == ["wide $"]
+    assert found.notes[0].startswith("a, seed 0 is left out: ")
+    (run.runs[2].folder.path / "manifest.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"none to draw: a, seed 0 is left out: .*; wide"):
+        explored(run)
 
 
 def test_pictures_show_points_the_best_and_the_optimum(run: Run) -> None:

@@ -40,15 +40,18 @@ def made_run(
         configs: what is in each variant's configuration, by label.
     """
     write_yaml_at(folder / "origin.yaml", {"import_from": "", "data_dir": None})
-    write_yaml_at(folder / "config.yaml", {"variants": {label: {} for label in variants}})
+    plan = {"variants": {label: {} for label in variants}, "seeds": [*range(seeds)]}
+    write_yaml_at(folder / "config.yaml", plan)
     for label, scores in variants.items():
         place = folder / slugify(label)
         for seed in range(seeds):
             one = RunFolder(place / f"seed-{seed}")
-            one.create({"scenario": {"name": "made"}, **dict((configs or {}).get(label, {}))})
+            base = {"scenario": {"name": "made"}, "method": {"name": "made"}, "rounds": rounds}
+            one.create({**base, **dict((configs or {}).get(label, {}))})
             direction: Any = (directions or {}).get(label, "maximize")
             facts = Facts(seed, rounds, agents, direction, None, 1e-3, "pld", "paper", ())
             one.update_manifest(status="done", **asdict(facts))
+            one.journal.touch()
             rows = [
                 {
                     "round": t,

@@ -67,6 +67,9 @@ def test_what_is_missing_is_told(folders: list[str], capsys: pytest.CaptureFixtu
     (Path("a/TS/seed-1/manifest.json")).unlink()
     out, err = call(capsys, "a")
     assert out == "fedsim.png\n"
+    assert "note: TS, seed 1 is left out: a/TS/seed-1/manifest.json: is missing; `fedsim res" in err
+    Path("a/TS/seed-1/journal.jsonl").unlink()
+    err = call(capsys, "a")[1]
     assert "note: TS, seed 1 is left out: a/TS/seed-1: nothing is recorded yet" in err
 
 

@@ -161,8 +161,8 @@ def test_every_release_of_a_round_is_charged(run: Run, tmp_path: Path) -> None:
     from fedsim.scenarios.synthetic import Synthetic
 
     one = next(one for one in run.runs if one.variant == "a private [one]")
-    shutil.copytree(one.folder.path, tmp_path / "copy")
-    folder = RunFolder(tmp_path / "copy")
+    shutil.copytree(one.folder.path, tmp_path / "seed-0")
+    folder = RunFolder(tmp_path / "seed-0")
     lines = [json.loads(line) for line in folder.journal.read_text().splitlines()]
     release = next(line for line in lines if line["kind"] == "release")
     first = next(i for i, line in enumerate(lines) if line["kind"] == "step")

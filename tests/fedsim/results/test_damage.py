@@ -191,7 +191,8 @@ def garbage_in_the_journal(seed: Path) -> None:
 def no_configuration(seed: Path) -> None:
     (seed / "manifest.json").write_text('{"status": "running"}')
     (seed / "journal.jsonl").unlink()
-    (seed / "config.yaml").write_text("- 1\n")
+    for config in seed.parent.glob("seed-*/config.yaml"):
+        config.write_text("- 1\n")
 
 
 DAMAGES = {

@@ -1,0 +1,105 @@
+"""Whether a seed's folder holds the seed that its place says, and its configuration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import RunFolderError
+from fedsim.files import RESTORE, read_yaml
+from fedsim.fingerprints import settings_of
+from fedsim.record.journal import journal_run
+from fedsim.record.runfolder import REDO, RunFolder, run_folder_of
+from fedsim.results.places import is_seed, subfolders
+
+ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
+
+
+def number_of(seed: Path) -> int:
+    """Return the number of the seed that a folder's name says."""
+    return int(seed.name.removeprefix("seed-"))
+
+
+def require_own(seed: Path, manifest: Mapping[str, Any], settings: str) -> None:
+    """Check that a folder holds the seed, the variant and the run that its place says.
+
+    Args:
+        seed: the seed's folder.
+        manifest: its manifest; what earlier versions of fedsim did not record is not checked.
+        settings: the fingerprint of its variant's settings; empty if it is not known.
+
+    Raises:
+        RunFolderError: if not.
+    """
+    number, found = number_of(seed), manifest.get("seed", number_of(seed))
+    if isinstance(found, int) and found != number:
+        raise RunFolderError(f"{seed}: holds seed {found}, not {number}: {ELSEWHERE}")
+    own = manifest.get("settings")
+    if settings and isinstance(own, str) and own != settings:
+        raise RunFolderError(
+            f"{seed}: was run with other settings than its place says: {ELSEWHERE}"
+        )
+    run, folder = manifest.get("run"), RunFolder(seed)
+    begun = journal_run(folder.journal) if manifest.get("status") != "done" else ""
+    if begun and isinstance(run, str) and begun != run:
+        raise RunFolderError(
+            f"{folder.journal}: belongs to another seed, or to other settings, than manifest.json "
+            f"beside it; {REDO}"
+        )
+
+
+def configuration_of(folder: RunFolder, settings: str) -> dict[str, Any]:
+    """Return a seed's configuration; if its file is lost, what the run holds of it elsewhere.
+
+    That is in the folders of the same variant's other seeds, and of a run that has no variants
+    also in its own.
+
+    Args:
+        folder: the seed's folder.
+        settings: the fingerprint of its variant's settings; empty if it is not known.
+
+    Raises:
+        RunFolderError: if it is lost.
+    """
+    try:
+        return own_configuration(folder, settings)
+    except RunFolderError as error:
+        for other in _others(folder.path):
+            with suppress(RunFolderError):
+                return {**_read(other, settings), "seeds": [number_of(folder.path)]}
+        again = shlex.quote(str(run_folder_of(folder.path)))
+        raise RunFolderError(
+            f"{error}; if config.yaml of the run is whole, `fedsim resume {again}` writes it anew"
+        ) from None
+
+
+def own_configuration(folder: RunFolder, settings: str) -> dict[str, Any]:
+    """Return what a seed's own file holds; arguments and errors as in :func:`configuration_of`."""
+    return _read(folder.path / "config.yaml", settings)
+
+
+def _others(seed: Path) -> Iterator[Path]:
+    for other in subfolders(seed.parent):
+        if is_seed(other) and other != seed:
+            yield other / "config.yaml"
+    if not (seed.parent / "variant.txt").exists():
+        yield seed.parent / "config.yaml"
+
+
+def _read(path: Path, settings: str) -> dict[str, Any]:
+    config = read_yaml(path, kept=True)
+    try:
+        names = (config["scenario"]["name"], config["method"]["name"])
+        damaged = not all(isinstance(name, str) for name in names) or config.get("variants")
+        int(config["rounds"])
+        other = bool(settings) and settings_of(config) != settings
+    except (LookupError, TypeError, ValueError):
+        damaged, other = True, False
+    if damaged:
+        raise RunFolderError(f"{path}: damaged: it is no seed's configuration; {RESTORE}")
+    if other:
+        raise RunFolderError(f"{path}: has other settings than the run began with; {RESTORE}")
+    return config

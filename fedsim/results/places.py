@@ -1,0 +1,182 @@
+"""Where the seeds of a run are, what they are called, and which of them are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fedsim.errors import RunFolderError
+from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify
+from fedsim.record.origin import Origin
+
+_SEED = re.compile(r"seed-\d{1,18}")
+_FILES = ("config.yaml", "manifest.json", "journal.jsonl")
+"""One of them is enough to know a seed's folder."""
+
+
+def is_seed(folder: Path) -> bool:
+    """Return whether a folder is that of a seed; copies such as ``seed-0.bak`` are not."""
+    named = _SEED.fullmatch(folder.name) is not None and not (folder / "origin.yaml").exists()
+    return named and any((folder / name).exists() for name in _FILES)
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is that of a whole run."""
+    if (folder / "origin.yaml").exists():
+        return True
+    # If that is lost, its configuration and its seeds are left.
+    return _is_marked(folder) and not is_seed(folder) and bool(_seeds_in(folder))
+
+
+def _is_marked(folder: Path) -> bool:
+    """Return whether a folder is a run's or a seed's, as far as its files tell; not a variant's."""
+    return any((folder / name).exists() for name in ("origin.yaml", "config.yaml"))
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """Return the folders of the seeds of a run or a variant, by their paths.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    inside = subfolders(folder)
+    own = [one for one in inside if is_seed(one)]
+    return own or [
+        seed for one in inside if not _is_marked(one) for seed in subfolders(one) if is_seed(seed)
+    ]
+
+
+def _seeds_in(folder: Path) -> list[Path]:
+    with suppress(RunFolderError):  # it may not be read: it holds no run of this user
+        return seed_folders(folder)
+    return []
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders directly in a folder, by name; none if it does not exist.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
+
+
+def planned_seeds(folder: Path) -> list[tuple[str, Path]]:
+    """Return the variant's label and the folder of every seed that a run's configuration has.
+
+    Args:
+        folder: the folder of a run or of one of its variants.
+
+    Returns:
+        One for each seed, whether its folder exists or not; none if the configuration is damaged.
+    """
+    with suppress(RunFolderError):
+        return _planned(folder)
+    return []
+
+
+def lost_plan(folder: Path) -> str | None:
+    """Return why it is not known which seeds are missing, as a sentence; None if it is known.
+
+    Args:
+        folder: the folder of a run or of one of its variants.
+    """
+    try:
+        _planned(folder)
+    except RunFolderError as error:
+        return f"if seeds are missing, it is not known: {error}" if is_run(_whole(folder)) else None
+    return None
+
+
+def _whole(folder: Path) -> Path:
+    return folder if is_run(folder) else folder.absolute().parent
+
+
+def _planned(folder: Path) -> list[tuple[str, Path]]:
+    whole = _whole(folder)
+    config = read_yaml(whole / "config.yaml", kept=True)
+    try:
+        if config.get("variants") or config.get("noise_control"):
+            labels = variants_of(whole) or map(str, config["variants"])
+            places = [(label, whole / slugify(label)) for label in labels]
+        else:
+            places = [(str(config["method"]["name"]), whole)]
+        seeds = [int(seed) for seed in config["seeds"]]
+    except (LookupError, TypeError, ValueError) as error:
+        raise RunFolderError(
+            f"{whole / 'config.yaml'}: damaged: seeds, method or variants are not what they "
+            f"should be ({error!r}); {RESTORE}"
+        ) from None
+    if whole != folder:
+        name = folder.absolute().name
+        places = [
+            (label, folder) for label, place in places if place != whole and place.name == name
+        ]
+    return [(label, place / f"seed-{seed}") for label, place in places for seed in seeds]
+
+
+def variants_of(whole: Path) -> dict[str, str]:
+    """Return the fingerprints of a run's variants by label, in order; none if they are lost."""
+    with suppress(RunFolderError):  # resuming says so
+        return dict(Origin.read(whole).variants)
+    return {}
+
+
+def label_of(folder: Path) -> str:
+    """Return the label of a variant, or of a run that has no variants: its method's name.
+
+    Args:
+        folder: the folder whose ``seed-*`` folders are its seeds.
+
+    Raises:
+        RunFolderError: if it is not known: ``variant.txt`` and what the run knows are both lost.
+    """
+    marker = folder / "variant.txt"
+    with suppress(OSError, UnicodeDecodeError):
+        if told := marker.read_text("utf-8").strip():
+            return told
+    for known in (dict(planned_seeds(folder)), variants_of(folder)):
+        if len(known) == 1:
+            return next(iter(known))
+    if marker.exists() or is_run(folder.absolute().parent):
+        raise RunFolderError(
+            f"{marker}: missing or damaged: expected the variant's label; {RESTORE}"
+        )
+    error = RunFolderError(f"{folder}: no configuration says which method it is; {RESTORE}")
+    for seed in (one for one in subfolders(folder) if is_seed(one)):
+        try:
+            return _method_in(seed / "config.yaml")
+        except RunFolderError as damage:
+            error = damage
+    raise error
+
+
+def _method_in(config: Path) -> str:
+    method: Any = read_yaml(config, kept=True).get("method")
+    if not isinstance(method, dict) or "name" not in method:
+        raise RunFolderError(f"{config}: damaged: method.name is missing; {RESTORE}")
+    return str(method["name"])
+
+
+def in_order(labels: Iterable[str], folder: Path) -> list[str]:
+    """Return labels of a run's variants in the order of its configuration.
+
+    A noise-only control follows its variant; labels whose place is not known come first.
+
+    Args:
+        labels: the labels.
+        folder: the run folder, or a part of it, where no order is known.
+    """
+    order = variants_of(folder) if is_run(folder) else {}
+    place = {label: number for number, label in enumerate(order)}
+    return sorted(
+        set(labels), key=lambda label: (place.get(label.removesuffix(NOISE_CONTROL), -1), label)
+    )
