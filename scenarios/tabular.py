@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from fedsim.errors import ConfigError, require
 from fedsim.protocol import AgentId
@@ -183,13 +184,18 @@ class BoostingObjective:
         # Imported here, so that fedsim's commands do not load scikit-learn.
         from sklearn.ensemble import HistGradientBoostingClassifier
         from sklearn.metrics import roc_auc_score
-        from threadpoolctl import threadpool_limits
 
         model = HistGradientBoostingClassifier(**point, early_stopping=False, random_state=0)
         # What limits a process's threads does not know libraries that are loaded later.
-        with threadpool_limits(limits=1):
+        with _thread_pools().limit(limits=1):
             model.fit(self.train.X, self.train.y)
             chances = model.predict_proba(self.validation.X)[:, 1]
         if self.metric == "auc":
             return float(roc_auc_score(self.validation.y, chances))
         return float(np.mean((chances > 0.5) != self.validation.y))
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Return scikit-learn's thread pools; it is loaded. Finding them takes milliseconds."""
+    return ThreadpoolController()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from fedsim.cli.tables import print_table
 from fedsim.results.digits import significant, with_error
+from fedsim.results.metrics import TIMES
 
 if TYPE_CHECKING:  # takes long to import
     from fedsim.results.judging import Overall
@@ -129,6 +130,11 @@ def _legend(found: ProblemComparison, tested: Sequence[Overall]) -> Iterator[str
     if found.beside is None:
         return
     yield f"published: {found.beside.source}."
+    if found.metric.name in TIMES:
+        yield (
+            "published times are another machine's: compare how they grow along rows and columns."
+        )
+        return
     for method in found.methods:
         better, count = found.better_than_published(method)
         if count:

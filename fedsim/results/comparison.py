@@ -42,9 +42,9 @@ def compare(
             variants have.
         baseline: what to compare with; by default the first variant.
         labels: what the runs are called, one for each.
-        metric: a metric of :func:`fedsim.plot`, or ``seconds`` or ``cpu_seconds`` of a whole run;
-            by default the simple regret where both variants of a pair know it, else the best
-            observed value.
+        metric: a metric of :func:`fedsim.plot`, or a time of a whole run: ``seconds``,
+            ``cpu_seconds``, or without evaluations, ``method_cpu_seconds``; by default the simple
+            regret where both variants of a pair know it, else the best observed value.
         best_agent: the best agent's value instead of the mean over agents.
 
     Raises:

@@ -31,6 +31,7 @@ MEANS_ONLY = ("regret", "cumulative_regret")
 TIMES = {
     "seconds": "wall seconds of the whole run",
     "cpu_seconds": "CPU seconds of the whole run",
+    "method_cpu_seconds": "CPU seconds of the whole run without its evaluations",
 }
 """What a whole seed took; see :class:`fedsim.record.timings.Timings`."""
 
@@ -113,9 +114,10 @@ def _seconds(run: SeedRun, name: str) -> float:
     told = read_timings(run.folder.timings)
     if not _are_whole(run, told):
         return np.nan
-    if name == "cpu_seconds":
-        return told.objective_seconds + told.other_seconds
-    return sum(seconds for _, seconds in told.round_seconds)
+    if name == "seconds":
+        return sum(seconds for _, seconds in told.round_seconds)
+    evaluating = told.objective_seconds if name == "cpu_seconds" else 0.0
+    return evaluating + told.other_seconds
 
 
 def chosen_metric(

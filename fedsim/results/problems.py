@@ -58,8 +58,9 @@ def compare_problems(
         problem: the configuration keys that tell problems apart, or groups of keys such as
             ``scenario``; by default all of the scenario's that change.
         method: the keys that tell methods apart; by default those that change within a problem.
-        metric: a metric of :func:`fedsim.plot`, or ``seconds`` or ``cpu_seconds`` of a whole run;
-            by default the simple regret if all know it, else the best observed value.
+        metric: a metric of :func:`fedsim.plot`, or a time of a whole run: ``seconds``,
+            ``cpu_seconds``, or without evaluations, ``method_cpu_seconds``; by default the simple
+            regret if all know it, else the best observed value.
         best_agent: the best agent's value instead of the mean over agents.
         rounds: the first and last round to average over; by default the last round that all
             methods have on a problem.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ from scipy.optimize import minimize
 
 import fedsim
 from fedsim.cli.main import run_command
-from fedsim.data.catalogue import DataFile, DataSet
 from fedsim.errors import ConfigError, MissingDataError
 from fedsim.rng import rng
 from fedsim.scenarios.kernel_svm import rbf_kernel, squared_distances
@@ -33,6 +31,7 @@ from fedsim.scenarios.landmine import (
 from fedsim.testing import check_scenario
 from fedsim.workload import Evaluation, Scenario
 from tests.util.processes import loaded_by
+from tests.util.standins import made_up_fields
 
 POINTS = [(0.01, 0.02), (0.5, 1.0), (3.0, 0.1), (10.0, 10.0), (7.0, 4.0)]
 GOOD = {"C": 3.0, "gamma": 0.1}
@@ -227,27 +226,11 @@ class TestRealData:
             assert run.observations["y"].between(0, 1).all()
 
 
-def made_up(folder: Path) -> DataSet:
-    """Write 29 small fields of the real ones' form; return their entry of the catalogue."""
-    generator = np.random.default_rng(0)
-    sizes = generator.integers(26, 34, FIELDS)
-    field = np.repeat(np.arange(1, FIELDS + 1, dtype=np.uint8), sizes)
-    y = np.concatenate([np.arange(n) < 8 for n in sizes]).astype(np.uint8)
-    X = generator.normal(size=(len(y), 9)) + 0.5 * y[:, None]
-    order = generator.permutation(len(y))
-    path = folder / "landmine" / "landmine.npz"
-    path.parent.mkdir(parents=True)
-    np.savez(path, X=X[order], y=y[order], field=field[order])
-    content = path.read_bytes()
-    file = DataFile(path.name, len(content), hashlib.sha256(content).hexdigest(), "numbers")
-    return DataSet("landmine", "made up", "none", "nowhere", (file,))
-
-
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with made-up fields in place of the real ones."""
     folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"landmine": made_up(folder)})
+    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"landmine": made_up_fields(folder)})
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     return folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import inspect
 from pathlib import Path
 from typing import Any, get_args
@@ -13,7 +12,6 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
-from fedsim.data.catalogue import DataFile, DataSet
 from fedsim.errors import ConfigError, MissingDataError
 from fedsim.rng import rng
 from fedsim.scenarios.partition import Partition
@@ -23,6 +21,7 @@ from fedsim.space import Array
 from fedsim.testing import check_scenario
 from fedsim.workload import KnowsBaseline, Scenario
 from tests.util.processes import loaded_by
+from tests.util.standins import made_up_tables
 
 NAMES: tuple[Name, ...] = get_args(Name)
 QUICK = {
@@ -32,7 +31,6 @@ QUICK = {
     "min_samples_leaf": 5,
     "l2_regularization": 0.1,
 }
-HEADER = "sno,age,death,sex,hospdead,surv2m,ca,aps"
 
 
 @pytest.fixture(autouse=True)
@@ -41,39 +39,11 @@ def without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def entry(path: Path) -> DataSet:
-    content = path.read_bytes()
-    file = DataFile(path.name, len(content), hashlib.sha256(content).hexdigest(), "numbers")
-    return DataSet(path.parent.name, "made up", "none", "nowhere", (file,))
-
-
-def made_up(folder: Path, rows: int = 600) -> dict[str, DataSet]:
-    """Save small data sets: each row's first feature is its number, the second tells the class."""
-    generator = np.random.default_rng(0)
-    y = (generator.random(rows) < 0.25).astype(np.uint8)
-    X = np.column_stack([np.arange(rows), 100 * y + generator.integers(0, 120, rows)])
-    found = {}
-    for name in ("credit_default", "cdc_diabetes"):
-        path = folder / name / f"{name}.npz"
-        path.parent.mkdir(parents=True)
-        np.savez(path, X=X.astype(np.int32), y=y, feature=np.array(["row", "clue"]))
-        found[name] = entry(path)
-    lines = [HEADER]
-    for i in range(rows):
-        sex, ca = ("male", "female", "")[i % 3], ("yes", "no", "metastatic")[i % 2]
-        age = "" if i % 5 == 0 else X[i, 1]
-        lines.append(f"{i},{age},{y[i]},{sex},{y[i]},0.5,{ca},7")
-    path = folder / "support2" / "support2.csv.gz"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))
-    return {**found, "support2": entry(path)}
-
-
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with made-up data sets in place of the real ones."""
     folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", made_up(folder))
+    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", made_up_tables(folder))
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     return folder
 

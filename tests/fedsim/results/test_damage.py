@@ -505,7 +505,7 @@ def test_a_label_that_nothing_knows_is_refused(done: Run, content: bytes | None)
 
 
 @pytest.mark.parametrize("left", [0, 1, 3])
-@pytest.mark.parametrize("metric", ["seconds", "cpu_seconds"])
+@pytest.mark.parametrize("metric", ["seconds", "cpu_seconds", "method_cpu_seconds"])
 def test_lost_times_are_not_zero(done: Run, metric: str, left: int) -> None:
     def found(run: Run) -> list[float]:
         (one, _), _ = entrants([run], None)

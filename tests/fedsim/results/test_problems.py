@@ -153,9 +153,23 @@ def test_seconds_are_those_of_the_rounds(tmp_path: Path) -> None:
     assert found.cells["F2", "base"].score == pytest.approx(rounds * (2.0 + (SEEDS - 1) / 2))
     duel = found.cells["F2", "good"].duel
     assert duel is not None
-    assert duel.gain == pytest.approx(
-        rounds
-    )  # less time is better, also where the scenario maximises
+    # Less time is better, also where the scenario maximises.
+    assert duel.gain == pytest.approx(rounds)
+
+
+def test_cpu_seconds_with_and_without_evaluations(tmp_path: Path) -> None:
+    run = made(tmp_path / "made-1", ("base", "good"))
+    for one in run.runs:
+        lines = [
+            f'{{"kind":"round","t":{t},"seconds":9,"server_cpu_seconds":0.5}}\n'
+            '{"kind":"call","agent_cpu_seconds":2.0,"objective_cpu_seconds":1.25}\n'
+            for t in range(one.facts().rounds + 1)
+        ]
+        one.folder.timings.write_text("".join(lines))
+    for metric, each in {"cpu_seconds": 2.5, "method_cpu_seconds": 1.25}.items():
+        found = compare_problems(load(run.folder), metric=metric)
+        assert found.cells["F2", "base"].score == each * len(lines)
+        assert found.title.startswith("CPU seconds of the whole run")
 
 
 def test_the_order_of_runs_does_not_matter(tmp_path: Path) -> None:
