@@ -259,7 +259,7 @@ class TestTheRest:
             call()
 
 
-NONSENSE = (3.5, -1, True, b"x", object(), [], [3], ("a", "b"), {"a": 1}, "zz")
+NONSENSE: tuple[Any, ...] = (3.5, -1, True, b"x", object(), [], [3], ("a", "b"), {"a": 1}, "zz")
 CALLS: dict[str, Callable[[Any], object]] = {
     "load": fedsim.load,
     "list_runs": fedsim.list_runs,
