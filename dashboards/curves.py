@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from fedsim.arguments import TEXT, TEXTS, check_arguments
 from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.keys import by_key
 from fedsim.means import means, standard_errors
@@ -110,8 +111,9 @@ def chart(
         ConfigError: if an argument is wrong, or no variant has what is asked for.
         RunFolderError: if a run has nothing to show.
     """
+    check_arguments(metric=(metric, TEXT), x=(x, TEXT), facet=(facet, TEXT), labels=(labels, TEXTS))
     if x not in AXES:
-        raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(x, AXES)}"))
+        raise of_option("--x", ConfigError(f"x: unknown axis {x!r}{nearest(str(x), AXES)}"))
     found, missing = entrants(opened(*runs), labels)
     measured = chosen_metric(metric, found, best_agent=best_agent)
     name, column = measured.name, measured.column

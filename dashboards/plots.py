@@ -20,6 +20,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from fedsim.arguments import INCHES, TEXT, check_arguments
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
 from fedsim.dashboards.points import PointsChart
 from fedsim.errors import ConfigError, cannot_write, of_option
@@ -145,6 +146,7 @@ def draw(
     size: tuple[float, float] | None = None,
 ) -> Figure:
     """Return the figure of a chart; arguments and errors as in :func:`plot`."""
+    check_arguments(title=(title, TEXT), size=(size, INCHES))
     count = len(drawn.panels)
     columns = min(count, COLUMNS)
     rows = math.ceil(count / columns)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.arguments import TEXTS, WHOLE, check_arguments
 from fedsim.errors import ConfigError, RunFolderError, nearest, of_option
 from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun, opened
@@ -89,6 +90,12 @@ def explored(
         ConfigError: if an argument is wrong, or there is no point.
         RunFolderError: if it is not a run folder.
     """
+    check_arguments(
+        parameters=(parameters, TEXTS),
+        agent=(agent, WHOLE),
+        seed=(seed, WHOLE),
+        labels=(labels, TEXTS),
+    )
     several = opened(*runs)
     called = list(zip(several, labels_of(several, labels), strict=True))
     seeds = sorted({one.seed for run in several for one in run.runs})
@@ -136,7 +143,7 @@ def _axes(run: SeedRun, names: Sequence[str]) -> Axes:
     if space is None:
         raise RunFolderError(f"{run.folder.path}: an earlier version recorded no parameters")
     known = {one.name: one for one in space.parameters}
-    wanted = list(names) or list(known)[:2]
+    wanted = list(names or ()) or list(known)[:2]
     for name in wanted:
         if name not in known:
             raise of_option(

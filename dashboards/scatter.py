@@ -15,6 +15,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fedsim.arguments import INCHES, TEXT, check_arguments
 from fedsim.dashboards.plots import COLUMNS, FACET, LEGEND_ROWS, SINGLE, Picture
 from fedsim.dashboards.points import Explored, Pair, PointsChart, explored
 from fedsim.protocol import AgentId
@@ -65,6 +66,7 @@ def draw_points(
     size: tuple[float, float] | None = None,
 ) -> Figure:
     """Return the figure of a chart; arguments as in :func:`plot_points`."""
+    check_arguments(title=(title, TEXT), size=(size, INCHES))
     count = len(drawn.panels)
     columns = min(count, COLUMNS)
     rows = math.ceil(count / columns)

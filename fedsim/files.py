@@ -237,8 +237,10 @@ def user_path(given: str | Path) -> Path:
     """Return a path that a user gave; ``~`` is the home folder, as in a shell.
 
     Raises:
-        ConfigError: if there is no such home folder.
+        ConfigError: if it is no path, or there is no such home folder.
     """
+    if not isinstance(given, (str, os.PathLike)):
+        raise ConfigError(f"path: expected text or a Path, got {given!r}")
     try:
         return Path(given).expanduser()
     except RuntimeError as error:

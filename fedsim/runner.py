@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fedsim.arguments import Kind, check_arguments
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of
 from fedsim.errors import of_run
@@ -35,6 +36,8 @@ from fedsim.running.resuming import (
 from fedsim.simulation.loop import Simulation
 from fedsim.usercode.sources import UserCode
 
+LISTENER = Kind("a fedsim.running.jobs.Listener", lambda value: isinstance(value, Listener))
+
 
 def run(
     experiment: Experiment,
@@ -57,6 +60,7 @@ def run(
             where it is recorded.
     """
     parse_jobs(jobs)
+    check_arguments(listener=(listener, LISTENER))
     checks, code = check(experiment), experiment.code
     # Before anything is evaluated: that may take long, or end this process.
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
@@ -95,6 +99,7 @@ def resume(
         FedsimError: as in :func:`run`.
     """
     path = user_path(folder)
+    check_arguments(listener=(listener, LISTENER))
     origin = Origin.read(path)
     experiment, changed = experiment_of(path, origin, overrides, given)
     with of_run(path), locked(path, wait_seconds=1.0):

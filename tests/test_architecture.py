@@ -19,6 +19,7 @@ GROUND = (
     "rng",
     "keys",
     "fingerprints",
+    "arguments",
     "space",
     "means",
     "protocol",

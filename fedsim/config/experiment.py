@@ -87,7 +87,7 @@ def prepare(
     config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)
-    return calibrated(Experiment(config, expand_variants(config, code), code, data))
+    return calibrated(Experiment(config, expand_variants(config, code, raw), code, data))
 
 
 def _folders(source: str | Path | Mapping[str, Any] | None) -> list[Path]:

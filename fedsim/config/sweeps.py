@@ -64,9 +64,9 @@ def swept(
     if side_by_side:
         columns = [[(key, value) for value in values] for key, values in side_by_side.items()]
         axes.append(list(zip(*columns, strict=True)))
-    count = math.prod(map(len, axes)) * max(1, len(variants))
+    count, where = math.prod(map(len, axes)) * max(1, len(variants)), "grid" if grid else "zip"
     if count > MOST_VARIANTS:
-        raise ConfigError(f"grid: expected at most {MOST_VARIANTS:,} variants, got {count:,}")
+        raise ConfigError(f"{where}: expected at most {MOST_VARIANTS:,} variants, got {count:,}")
     names = short_names([*grid, *side_by_side])
     found: dict[str, Changes] = {}
     for label, changes in (variants or {"": {}}).items():
@@ -76,10 +76,46 @@ def swept(
             name = ", ".join(filter(None, [label, *told]))
             if name in found:
                 raise ConfigError(
-                    f"grid: two variants would be called {name}; a value appears twice"
+                    f"{where}: two variants would be called {name}; a value appears twice"
                 )
-            found[name] = _changed(changes, settings)
+            try:
+                found[name] = _changed(changes, settings)
+            except ConfigError as error:
+                raise ConfigError(
+                    in_sweep(str(error), name, places_of(grid, side_by_side))
+                ) from None
     return found
+
+
+def places_of(grid: Any, side_by_side: Any) -> dict[str, str]:
+    """Return where the keys of a sweep are written, by dotted key: ``grid`` or ``zip``.
+
+    Args:
+        grid: as it was given.
+        side_by_side: the same, of ``zip``.
+    """
+    told = {"grid": flattened(grid), "zip": flattened(side_by_side)}
+    return {key: where for where, keys in told.items() if isinstance(keys, Mapping) for key in keys}
+
+
+def in_sweep(message: str, label: str, places: Mapping[str, str]) -> str:
+    """Return what is wrong with a variant of a sweep, by the key that was written.
+
+    Args:
+        message: what is wrong; it begins with a key of the variant, and a colon.
+        label: the variant's label.
+        places: see :func:`places_of`.
+    """
+    wrong, _, rest = message.partition(": ")
+    rest = f"in the variant {label}: {rest}" if ", " in label else rest
+    # The key that is wrong, one that holds it, or one in it, which made it wrong.
+    for key in sorted(places, key=len, reverse=True):
+        if f"{wrong}.".startswith(f"{key}."):
+            return f"{places[key]}.{wrong}: {rest}"
+    for key in places:
+        if key.startswith(f"{wrong}."):
+            return f"{places[key]}.{key}: {rest}"
+    return f"{' and '.join(dict.fromkeys(places.values()))}: variant {label}: {message}"
 
 
 def _check(grid: Mapping[str, Any], side_by_side: Mapping[str, Any]) -> None:
@@ -110,7 +146,7 @@ def _changed(changes: Changes, settings: Sequence[tuple[str, Any]]) -> Changes:
             if isinstance(inner, str) and part in ("scenario", "method"):
                 inner = {"name": inner}
             if inner is not None and not isinstance(inner, dict):
-                raise ConfigError(f"grid.{key}: {part} is {inner!r} there, which has no keys")
+                raise ConfigError(f"{key}: {part} is {inner!r} there, which has no keys")
             node[part] = inner = {} if inner is None else inner
             node = inner
         node[last] = deepcopy(value)

@@ -10,7 +10,7 @@ from fedsim.config.construct import find, resolve_section, section_schema
 from fedsim.config.model import Config, named
 from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
-from fedsim.config.sweeps import VARIABLE
+from fedsim.config.sweeps import VARIABLE, in_sweep, places_of
 from fedsim.config.words import unknown_key
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL, slugify
@@ -20,17 +20,25 @@ SECTIONS = ("scenario", "method")
 """Those of them that hold a class's settings."""
 
 
-def expand_variants(config: Config, code: UserCode) -> dict[str, Config]:
+def expand_variants(
+    config: Config, code: UserCode, raw: Mapping[str, Any] | None = None
+) -> dict[str, Config]:
     """Return one configuration per variant, by label, without a ``variants`` key.
 
     A variant's overrides are merged into the configuration. If it names another method (or
     scenario), it inherits those base settings that its own also has and that neither name fixes;
     a group of settings only where its own has the same kind of group.
 
+    Args:
+        config: the whole configuration.
+        code: the user's modules.
+        raw: the configuration as it was written, for errors that name ``grid`` and ``zip``.
+
     Raises:
         ConfigError: if an override is wrong.
     """
     overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
+    places = places_of(raw.get("grid"), raw.get("zip")) if raw else {}
     expanded: dict[str, Config] = {}
     for label, changes in overrides.items():
         if not label.strip():
@@ -39,7 +47,8 @@ def expand_variants(config: Config, code: UserCode) -> dict[str, Config]:
             single = _variant(config, changes, code)
         except ConfigError as error:
             where = f"variants.{label}: " if config.variants else ""
-            raise ConfigError(f"{where}{error}") from None
+            message = in_sweep(str(error), label, places) if places else f"{where}{error}"
+            raise ConfigError(message) from None
         expanded[label] = single
         dp = single.method.get("dp")
         if config.noise_control and isinstance(dp, dict) and "noise_only" in dp:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from fedsim.arguments import ROUNDS, TEXT, TEXTS, check_arguments
 from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.files import NOISE_CONTROL
 from fedsim.means import mean, standard_error
@@ -51,6 +52,12 @@ def compare(
             variant does not have the rounds, or no variant can be compared with the baseline.
         RunFolderError: if a run has nothing to show.
     """
+    check_arguments(
+        rounds=(rounds, ROUNDS),
+        baseline=(baseline, TEXT),
+        labels=(labels, TEXTS),
+        metric=(metric, TEXT),
+    )
     found, missing = entrants(opened(*runs), labels)
     return compare_variants(
         found, missing, rounds=rounds, baseline=baseline, metric=metric, best_agent=best_agent

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fedsim.arguments import ROUNDS, TEXT, TEXT_OR_TEXTS, TEXTS, check_arguments
 from fedsim.errors import ConfigError, RunFolderError, nearest, of_option
 from fedsim.means import mean, standard_error
 from fedsim.results.analysis import AnyRun, opened
@@ -74,12 +75,20 @@ def compare_problems(
             published table, one will do), or some method does not have the rounds.
         RunFolderError: if a run has nothing to show.
     """
+    check_arguments(
+        problem=(problem, TEXT_OR_TEXTS),
+        method=(method, TEXT_OR_TEXTS),
+        metric=(metric, TEXT),
+        rounds=(rounds, ROUNDS),
+        baseline=(baseline, TEXT),
+        labels=(labels, TEXTS),
+    )
     found, missing = entrants(opened(*runs), labels)
     return compare_methods(
         found,
         missing,
-        problem=[problem] if isinstance(problem, str) else problem,
-        method=[method] if isinstance(method, str) else method,
+        problem=[problem] if isinstance(problem, str) else problem or (),
+        method=[method] if isinstance(method, str) else method or (),
         metric=metric,
         best_agent=best_agent,
         rounds=rounds,

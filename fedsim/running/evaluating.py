@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsim.arguments import WHOLE, check_arguments
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.reading import require_assignments
@@ -46,13 +47,14 @@ def evaluate_once(
         ConfigError: if the scenario, the point or the agent is wrong.
         UserCodeError: if the scenario or the objective raises.
     """
+    check_arguments(agent=(agent, WHOLE), seed=(seed, WHOLE))
     minimal = {"scenario": scenario, "method": {"name": "random-search"}, "rounds": 1}
     source: Any = scenario if _is_configuration(scenario) else minimal
     require_assignments(overrides)
     experiment = prepare(source, [f"seeds={seed}", *overrides], data_dir)
     spec = experiment.spec(next(iter(experiment.variants.values())), seed)
     built = build_scenario(spec)
-    if not 0 <= agent < built.agents:
+    if agent is None or not 0 <= agent < built.agents:
         raise ConfigError(f"agent: expected 0 to {built.agents - 1}, got {agent}")
     named = built.space.checked(point)
     objective = build_objective(spec, built, agent)

@@ -161,6 +161,11 @@ class Space:
             if missing:
                 raise ConfigError(f"point: missing parameter {', '.join(missing)}")
             return point
+        if isinstance(point, str) or not isinstance(point, (Sequence, np.ndarray)):
+            raise ConfigError(
+                f"point: expected values by name, or a list of {self.dimension} "
+                f"({', '.join(self.names)}), got {point!r}"
+            )
         if len(point) != self.dimension:
             raise ConfigError(
                 f"point: expected {self.dimension} values ({', '.join(self.names)}), "

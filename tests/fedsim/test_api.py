@@ -6,10 +6,12 @@ import inspect
 import re
 import sys
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -255,3 +257,72 @@ class TestTheRest:
     def test_mistakes_are_named(self, here: Path, call: Any, message: str) -> None:
         with pytest.raises(FedsimError, match=message):
             call()
+
+
+NONSENSE: tuple[Any, ...] = (3.5, -1, True, b"x", object(), [], [3], ("a", "b"), {"a": 1}, "zz")
+CALLS: dict[str, Callable[[Any], object]] = {
+    "load": fedsim.load,
+    "list_runs": fedsim.list_runs,
+    "resume": fedsim.resume,
+    "resume, overrides": lambda it: fedsim.resume("r", overrides=it),
+    "resume, listener": lambda it: fedsim.resume("r", listener=it),
+    "best": fedsim.best,
+    "best, agent": lambda it: fedsim.best("r", agent=it),
+    "run": lambda it: fedsim.run(it, listener=cast(Any, 3)),
+    "run, listener": lambda it: fedsim.run(small(rounds=1), out="new", listener=it),
+    "evaluate, point": lambda it: fedsim.evaluate("synthetic", it),
+    "evaluate, agent": lambda it: fedsim.evaluate("synthetic", [0.5], agent=it),
+    "evaluate, seed": lambda it: fedsim.evaluate("synthetic", [0.5], seed=it),
+    "compare": fedsim.compare,
+    "compare, rounds": lambda it: fedsim.compare("r", rounds=it),
+    "compare, baseline": lambda it: fedsim.compare("r", baseline=it),
+    "compare, labels": lambda it: fedsim.compare("r", labels=it),
+    "compare, metric": lambda it: fedsim.compare("r", metric=it),
+    "compare_problems, problem": lambda it: fedsim.compare_problems("r", problem=it),
+    "compare_problems, method": lambda it: fedsim.compare_problems("r", method=it),
+    "plot, metric": lambda it: fedsim.plot("r", metric=it),
+    "plot, x": lambda it: fedsim.plot("r", x=it),
+    "plot, facet": lambda it: fedsim.plot("r", facet=it),
+    "plot, labels": lambda it: fedsim.plot("r", labels=it),
+    "plot, size": lambda it: fedsim.plot("r", size=it),
+    "plot_points, parameters": lambda it: fedsim.plot_points("r", parameters=it),
+    "plot_points, seed": lambda it: fedsim.plot_points("r", seed=it),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fedsim.run(small(rounds=1), out=tmp_path_factory.mktemp("api") / "r").folder
+
+
+class TestArgumentsOfAnotherType:
+    @pytest.mark.parametrize("name", CALLS)
+    def test_they_are_fedsims_own_errors(
+        self, finished: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        monkeypatch.chdir(finished.parent)
+        refused = 0
+        for value in NONSENSE:
+            with suppress(FedsimError):  # what else is raised ends the test
+                CALLS[name](value)
+                continue
+            refused += 1
+        assert refused >= len(NONSENSE) - 3  # a few are valid, such as no overrides
+
+    def test_they_are_named(self, finished: Path) -> None:
+        for call, words in (
+            (lambda: fedsim.load(cast(Any, 3)), "path: expected text or a Path, got 3"),
+            (lambda: fedsim.compare(finished, metric=cast(Any, 3)), "metric: expected text, got 3"),
+            (
+                lambda: fedsim.compare(finished, rounds=cast(Any, 3)),
+                "rounds: expected the first and the last round, e.g. (5, 20), got 3",
+            ),
+            (
+                lambda: fedsim.plot(finished, size=(1e6, 1e6)),
+                "size: expected width and height in inches, from 1 to 100, e.g. (7, 4.2), "
+                "got (1000000.0, 1000000.0)",
+            ),
+        ):
+            with pytest.raises(ConfigError) as caught:
+                call()
+            assert str(caught.value) == words

@@ -22,7 +22,7 @@ from tests.util.small import small
 
 
 def expand(raw: dict[str, Any]) -> dict[str, Config]:
-    return expand_variants(parse_config(raw, NO_CODE), NO_CODE)
+    return expand_variants(parse_config(raw, NO_CODE), NO_CODE, raw)
 
 
 SWEEP = """
@@ -95,9 +95,43 @@ class TestGrid:
 
     def test_a_setting_that_a_method_lacks_names_the_variant(self) -> None:
         grid = {"method": ["ts", "fts"], "method.subregions": [1]}
-        expected = "variants.method=ts, subregions=1: method.subregions: unknown key"
+        expected = (
+            "^grid.method.subregions: in the variant method=ts, subregions=1: unknown key; valid"
+        )
         with pytest.raises(ConfigError, match=expected):
             expand(small("fts", grid=grid))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"grid": {"rounds": [0, 3]}}, "grid.rounds: expected a number of at least 1, got 0"),
+        ({"zip": {"rounds": ["x", 3]}}, "zip.rounds: expected a whole number, got 'x'"),
+        (
+            {"variants": {"a": {}}, "zip": {"rounds": [0, 3], "scenario.agents": [2, 3]}},
+            "zip.rounds: in the variant a, rounds=0, agents=2: expected a number of at least 1",
+        ),
+        ({"grid": {"method": ["fts", "nope"]}}, "grid.method.name: unknown name 'nope'; valid "),
+        ({"grid": {"method.dp.nois": [1]}}, "grid.method.dp.nois: fts fixes it at null, got "),
+        (
+            {"variants": {"a": {"rounds": 0}}, "grid": {"scenario.agents": [2]}},
+            "grid: variant a, agents=2: rounds: expected a number of at least 1, got 0",
+        ),
+        (
+            {"variants": {"a": {"rounds": 3}}, "zip": {"rounds.x": [2]}},
+            "zip.rounds.x: in the variant a, x=2: rounds is 3 there, which has no keys",
+        ),
+        ({"zip": {"rounds": [3, 3]}}, "zip: two variants would be called rounds=3"),
+        ({"grid": {"privacy": {"delta": [2]}}}, "grid.privacy.delta: expected a number below 1"),
+        ({"variants": {"a": {"rounds": 0}}}, "variants.a: rounds: expected a number of at least"),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_written(
+    here: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        prepare(small("fts", **changes))
+    assert str(caught.value).startswith(message)
 
 
 class TestZip:

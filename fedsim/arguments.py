@@ -1,0 +1,62 @@
+"""Checks of the arguments of public functions: Python does not check their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from fedsim.errors import ConfigError, of_option, plain
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an argument may be.
+
+    Attributes:
+        words: the valid values, in words.
+        fits: whether a value is one of them.
+    """
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_pair(value: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(fits, value))
+
+
+def _is_inches(value: Any) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and 1.0 <= value <= 100.0
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+
+
+TEXT = Kind("text", lambda value: isinstance(value, str))
+TEXTS = Kind("a list of texts", _are_texts)
+TEXT_OR_TEXTS = Kind("text, or a list of texts", lambda v: isinstance(v, str) or _are_texts(v))
+WHOLE = Kind("a whole number", _is_whole)
+ROUNDS = Kind("the first and the last round, e.g. (5, 20)", lambda v: _is_pair(v, _is_whole))
+INCHES = Kind(
+    "width and height in inches, from 1 to 100, e.g. (7, 4.2)", lambda v: _is_pair(v, _is_inches)
+)
+
+
+def check_arguments(**given: tuple[object, Kind]) -> None:
+    """Check arguments by name; None, which stands for a default, is always valid.
+
+    Raises:
+        ConfigError: for the first that is wrong.
+    """
+    for name, (value, kind) in given.items():
+        if value is not None and not kind.fits(value):
+            error = ConfigError(f"{name}: expected {kind.words}, got {plain(value)[:80]}")
+            raise of_option(f"--{name}", error)
