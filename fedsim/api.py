@@ -239,7 +239,10 @@ def _presented(error: FedsimError) -> FedsimError:
         error.add_note(f"\n{error.user_traceback.rstrip()}")
     if error.folder is not None:
         error.folder = error.folder.absolute()
-        if "resume" not in str(error) and error.exit_code != ConfigError.exit_code:
-            again = f"fedsim.resume({str(error.folder)!r})"
-            error.add_note(f"\nwhat was recorded is kept; continue with: {again}")
+        told = str(error)
+        known = "fedsim.resume(" in told or "fedsim resume" in told
+        if not known and error.exit_code != ConfigError.exit_code:
+            again = f"continue with: fedsim.resume({str(error.folder)!r})"
+            kept = "what was recorded is kept"
+            error.add_note(f"\n{again}" if kept in told else f"\n{kept}; {again}")
     return error.with_traceback(None)

@@ -187,7 +187,7 @@ def plain(value: object) -> str:
 def cannot_write(
     path: Path,
     error: OSError,
-    remedy: str = "what was recorded is kept: make room, then `fedsim resume`",
+    remedy: str = "what was recorded is kept: make room, then resume the run",
 ) -> RunFolderError:
     """Return the error for a file that cannot be written.
 

@@ -23,6 +23,8 @@ INTERNAL = 1
 """The exit code of a fault of fedsim's own."""
 USAGE = 2
 
+KEPT = "what was recorded is kept"
+
 MOST_CHARACTERS = 4_000
 """Of a message."""
 
@@ -98,7 +100,8 @@ def _how_to_go_on(failure: Failure) -> str:
     known = failure.exit_code == USAGE or "fedsim resume" in failure.message
     if failure.folder is None or known:
         return ""
-    return f"what was recorded is kept; continue with: fedsim resume {shlex.quote(failure.folder)}"
+    again = f"continue with: fedsim resume {shlex.quote(failure.folder)}"
+    return again if KEPT in failure.message else f"{KEPT}; {again}"
 
 
 def _internal(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fedsim.config.limits import check_counts
 from fedsim.config.registry import METHODS, SCENARIOS, Entry
 from fedsim.config.schema import Settings, constructor_schema, validate
 from fedsim.config.spec import RunSpec
@@ -116,8 +117,10 @@ def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, 
                 "object, which has its settings; give the class to set them here"
             )
         return {"name": name}
-    values = _checked(entry, section, given)
-    return {"name": name, **values.model_dump(mode="json", by_alias=True)}
+    values = _checked(entry, section, given).model_dump(mode="json", by_alias=True)
+    if name in (SCENARIOS if section == "scenario" else METHODS):
+        check_counts(section, values)
+    return {"name": name, **values}
 
 
 def section_schema(section: str, name: str, code: UserCode) -> type[BaseModel] | None:

@@ -49,12 +49,12 @@ from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
 from fedsim.usercode.sources import NO_CODE, UserCode
 
-REMAKE = "remove it and `fedsim resume` the run: the journal holds everything that is needed"
+REMAKE = "remove it and resume the run: the journal holds everything that is needed"
 """What to do about a manifest that is damaged."""
 
 REDO = (
     "restore it from a copy, or remove manifest.json and state/checkpoint.npz beside it and "
-    "`fedsim resume` the run, which does again what the journal lacks"
+    "resume the run, which does again what the journal lacks"
 )
 """What to do about a journal of a seed that is done which lacks something."""
 

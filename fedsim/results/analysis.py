@@ -6,7 +6,6 @@ journals, and what is missing is said.
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from fedsim.results.places import (
     label_of,
     lost_plan,
     planned_seeds,
+    resuming,
     seed_folders,
     subfolders,
     variants_of,
@@ -166,7 +166,7 @@ class Run:
             if len(part) or (empty and not incomplete):
                 found.append((run, part))
         if not found:
-            again = f"`fedsim resume {shlex.quote(str(self.whole))}` continues the run"
+            again = f"{resuming(self.whole)} continues the run"
             nothing = f"{self.folder}: nothing is recorded yet; {again}"
             raise errors[0] if errors else RunFolderError(nothing)
         return found, missing

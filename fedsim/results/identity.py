@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from fedsim.files import RESTORE, read_yaml
 from fedsim.fingerprints import settings_of
 from fedsim.record.journal import journal_run
 from fedsim.record.runfolder import REDO, RunFolder, run_folder_of
-from fedsim.results.places import is_seed, subfolders
+from fedsim.results.places import is_seed, resuming, subfolders
 
 ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
 
@@ -70,9 +69,9 @@ def configuration_of(folder: RunFolder, settings: str) -> dict[str, Any]:
         for other in _others(folder.path):
             with suppress(RunFolderError):
                 return {**_read(other, settings), "seeds": [number_of(folder.path)]}
-        again = shlex.quote(str(run_folder_of(folder.path)))
+        again = resuming(run_folder_of(folder.path))
         raise RunFolderError(
-            f"{error}; if config.yaml of the run is whole, `fedsim resume {again}` writes it anew"
+            f"{error}; if config.yaml of the run is whole, {again} writes it anew"
         ) from None
 
 

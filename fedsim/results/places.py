@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify
 from fedsim.record.origin import Origin
+from fedsim.usercode.given import known_in_python
 
 _SEED = re.compile(r"seed-\d{1,18}")
 _FILES = ("config.yaml", "manifest.json", "journal.jsonl")
@@ -128,6 +130,20 @@ def variants_of(whole: Path) -> dict[str, str]:
     with suppress(RunFolderError):  # resuming says so
         return dict(Origin.read(whole).variants)
     return {}
+
+
+def resuming(whole: Path) -> str:
+    """Return what resumes a run, as the subject of a sentence.
+
+    The command line cannot resume what was given classes in Python.
+    """
+    given: Mapping[str, Mapping[str, str]] = {}
+    with suppress(RunFolderError):  # resuming says so
+        given = Origin.read(whole).given
+    here = known_in_python({name: one["kind"] for name, one in given.items()})
+    if not here:
+        return f"`fedsim resume {shlex.quote(str(whole))}`"
+    return f"`fedsim.resume({str(whole)!r})`, in Python, where {', '.join(here)} is known,"
 
 
 def label_of(folder: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.identity import configuration_of, number_of, require_own
+from fedsim.results.places import resuming
 from fedsim.results.reading import read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -130,20 +130,19 @@ class SeedRun:
         manifest = self.folder.manifest()
         require_own(self.folder.path, manifest, self.settings)
         if "agents" not in manifest:
-            run = shlex.quote(str(run_folder_of(self.folder.path)))
+            again = resuming(run_folder_of(self.folder.path))
             path = self.folder.path / "manifest.json"
             if not manifest and self.folder.journal.exists():
-                again = f"`fedsim resume {run}` makes it again from the journal"
-                raise RunFolderError(f"{path}: is missing; {again}")
+                raise RunFolderError(f"{path}: is missing; {again} makes it again from the journal")
             if self.status == "done" or self.folder.journal.exists():
                 raise RunFolderError(f"{path}: damaged: agents is missing; {REMAKE}")
             why = f": {manifest['reason']}" if manifest.get("reason") else ""
             if self.state == "missing":
                 gone = f"{self.folder.path}: its folder is missing"
-                raise RunFolderError(f"{gone}; `fedsim resume {run}` runs it again")
+                raise RunFolderError(f"{gone}; {again} runs it again")
             raise RunFolderError(
                 f"{self.folder.path}: nothing is recorded yet (status: {self.state}{why}); "
-                f"`fedsim resume {run}` starts it"
+                f"{again} starts it"
             )
         return Facts.of(self.folder)
 

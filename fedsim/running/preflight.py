@@ -7,18 +7,20 @@ from dataclasses import dataclass, replace
 
 from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import Experiment
+from fedsim.config.limits import MOST_JOBS, largest_need
 from fedsim.config.model import Config, private_delta_of
 from fedsim.config.registry import METHODS
 from fedsim.config.spec import RunSpec, check_availability
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, ResourceError
 from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import PrivacyEvent
-from fedsim.resources import Resources
+from fedsim.resources import Resources, available_megabytes
 from fedsim.running.jobs import Listener
 from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
 from fedsim.simulation.evaluation import LocalEvaluator
+from fedsim.workload import Scenario
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,14 @@ def check(experiment: Experiment) -> Checks:
 
     Raises:
         ConfigError: if a setting is out of range.
+        ResourceError: if a variant cannot fit into memory.
         UserCodeError: if a user's code raises.
     """
+    if experiment.jobs > MOST_JOBS:
+        raise ConfigError(
+            f"seeds: expected at most {MOST_JOBS:,} jobs (variants times seeds), got "
+            f"{experiment.jobs:,}"
+        )
     found = {
         label: _checked(experiment.spec(variant, variant.seeds[0]), variant, first=place == 0)
         for place, (label, variant) in enumerate(experiment.variants.items())
@@ -107,6 +115,8 @@ def _check_budgets(experiment: Experiment, found: Checks) -> None:
 def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
     privacy, scenario = variant.privacy, build_scenario(spec)
     check_availability(spec.availability, scenario.agents)
+    if variant.address is None:
+        _check_memory(spec, scenario)
     method, activity = build_method(spec, scenario), Activity()
     evaluator = LocalEvaluator(spec, scenario, activity)
     group = AgentGroup(spec, scenario, method, evaluator, activity)
@@ -127,6 +137,22 @@ def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
         costs,
         lambda listener: measure(spec, group, evaluator, activity, deadline, listener),
     )
+
+
+def _check_memory(spec: RunSpec, scenario: Scenario) -> None:
+    """Refuse what cannot fit into this machine, before it is allocated.
+
+    Raises:
+        ResourceError: with the numbers.
+    """
+    sections = {"scenario": spec.scenario, "method": spec.method}
+    need = largest_need(sections, scenario.agents, scenario.space.dimension)
+    available = available_megabytes()
+    if need.megabytes > available:
+        raise ResourceError(
+            f"the plan needs at least {need.megabytes / 1000:,.1f} GB for {need.words}, but only "
+            f"{available / 1000:,.1f} GB are available; make these numbers smaller"
+        )
 
 
 def most_agents(checks: Checks) -> int:

@@ -174,11 +174,15 @@ def how_to_resume(folder: Path, kinds: Mapping[str, str]) -> str:
         folder: the run folder.
         kinds: what the run was given in Python, by name: ``class`` or ``object``.
     """
-    here = [name for name, kind in kinds.items() if not is_found_by_name(name, kind)]
+    here = known_in_python(kinds)
     if not here:
         return f"fedsim resume {shlex.quote(str(folder))}"
-    told = ", ".join(here)
-    return f"fedsim.resume({str(folder)!r}), in Python, where {told} is known"
+    return f"fedsim.resume({str(folder)!r}), in Python, where {', '.join(here)} is known"
+
+
+def known_in_python(kinds: Mapping[str, str]) -> list[str]:
+    """Return the names of what the command line cannot find; arguments as for how_to_resume."""
+    return [name for name, kind in kinds.items() if not is_found_by_name(name, kind)]
 
 
 def _add(thing: object, things: dict[str, object]) -> str:

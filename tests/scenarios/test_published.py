@@ -1,4 +1,4 @@
-"""The published tables of times, each beside the ready configuration that makes ours."""
+"""The published tables, each beside what its ready configuration makes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.config.experiment import prepare
 from fedsim.results.published import read_published
+from tests.util.cec import made_up_set
 from tests.util.standins import made_up_fields, made_up_tables
 
-FILES = {2: "tabular-agents", 3: "tabular-support", 4: "tabular-mixing"}
-"""Ready configurations by the number of FBO-FedGP's table."""
+TIMES = {2: "tabular-agents", 3: "tabular-support", 4: "tabular-mixing"}
+"""Ready configurations by the number of FBO-FedGP's table of times."""
 
 FEW = [
     "method.initial_points=1",
@@ -36,16 +37,17 @@ def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("FEDSIM_DATA", raising=False)
     folder = tmp_path / "data"
     sets = {**made_up_tables(folder), "landmine": made_up_fields(folder)}
+    sets["cec2005"] = made_up_set(folder)
     monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", sets)
     return folder
 
 
-@pytest.mark.parametrize("number", FILES)
-def test_ours_stand_beside_those_published(
+@pytest.mark.parametrize("number", TIMES)
+def test_our_times_stand_beside_those_published(
     number: int, stand_ins: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = [*FEW, *SMALLER[number]]
-    run = fedsim.run(FILES[number], overrides=settings, data_dir=stand_ins, jobs=1)
+    run = fedsim.run(TIMES[number], overrides=settings, data_dir=stand_ins, jobs=1)
     name = f"fbo-fedgp-table-{number}"
     found, table = fedsim.compare_problems(run, published=name), read_published(name)
     assert found.beside is not None
@@ -69,6 +71,24 @@ def test_ours_stand_beside_those_published(
     assert f"published: FBO-FedGP, Table {number}." in out
 
 
+def test_table_1_stands_beside_ours(stand_ins: Path, here: Path) -> None:
+    fewer = ["scenario.agents=3", "scenario.dimension=2", "grid={scenario.function: [F1, F5]}"]
+    settings = [*(one for one in FEW if "rows" not in one), *fewer, "seeds=0"]
+    run = fedsim.run("cec2005-all", overrides=settings, data_dir=stand_ins, jobs=1)
+    found = fedsim.compare_problems(run, baseline="FBO-FedGP", published="fbo-fedgp-table-1")
+    assert (found.metric.name, found.metric.best_agent) == ("best_noiseless", True)
+    assert found.problems == ("F1", "F5")
+    assert found.methods == ("random search", "GP-UCB", "FTS", "FBO-FedGP")
+    assert found.beside is not None
+    ours = {place: one for place, one in found.beside.values.items() if place in found.cells}
+    assert ours == {
+        ("F1", "FTS"): 143.14,
+        ("F1", "FBO-FedGP"): -268.49,
+        ("F5", "FTS"): 1.69e4,
+        ("F5", "FBO-FedGP"): 1.12e3,
+    }
+
+
 def test_the_files_have_all_that_is_published() -> None:
     """In numbers of clients, rounds and support points; what is smaller above is whole here."""
     cells = {
@@ -76,7 +96,7 @@ def test_the_files_have_all_that_is_published() -> None:
             (str(one.scenario.get("dataset", one.scenario["name"])), one.scenario["agents"], one)
             for one in prepare(name, (), None).variants.values()
         ]
-        for number, name in FILES.items()
+        for number, name in TIMES.items()
     }
     assert all(one.rounds == 50 for found in cells.values() for _, _, one in found)
     sizes = (8, 16, 32)

@@ -276,9 +276,7 @@ def test_a_full_disk_is_a_failed_run_that_can_be_resumed(
     on_fake: Callable[[FakeFile], LineWriter], code: int
 ) -> None:
     file = FakeFile(12, 5, code)
-    with pytest.raises(
-        DiskError, match=r"No space left.*make room, then `fedsim resume`"
-    ) as caught:
+    with pytest.raises(DiskError, match=r"No space left.*make room, then resume the run") as caught:
         on_fake(file).append(LINES[0])
     assert caught.value.exit_code == 3
     assert file.data == encode(LINES[0])[:12]

@@ -415,7 +415,7 @@ def test_a_run_of_one_variant_that_lacks_a_seed(here: Path) -> None:
 def test_a_manifest_that_was_removed_is_made_again(done: Run) -> None:
     folder = done.runs[0].folder
     (folder.path / "manifest.json").write_text("{")
-    with pytest.raises(RunFolderError, match=r"manifest\.json: .*; remove it and `fedsim resume`"):
+    with pytest.raises(RunFolderError, match=r"manifest\.json: .*; remove it and resume the run"):
         folder.manifest()
     journal, summaries = folder.journal.read_bytes(), [one.summary() for one in done.runs[1:]]
     (folder.path / "manifest.json").unlink()

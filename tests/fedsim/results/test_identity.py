@@ -13,11 +13,14 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.dashboards.curves import chart
-from fedsim.errors import RunFolderError
+from fedsim.errors import Interrupted, RunFolderError
 from fedsim.files import read_yaml, write_yaml
+from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import Run, load
 from fedsim.results.listing import list_runs
+from fedsim.running.jobs import Job, Listener
+from fedsim.scenarios.synthetic import Synthetic
 from tests.util.small import small
 
 ROUNDS = 2
@@ -244,3 +247,32 @@ def test_a_lost_manifest_is_named(runs: Path, capsys: pytest.CaptureFixture[str]
     assert run_command(["show", str(runs / "first")]) == 0
     assert "manifest.json: is missing; `fedsim resume" in " ".join(capsys.readouterr().out.split())
     assert fedsim.resume(runs / "first").runs[0].status == "done"
+
+
+class Stopping(Listener):
+    """Stops a run in its first round."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_run_that_was_given_a_class_is_resumed_in_python(here: Path) -> None:
+    class Own(Synthetic):
+        pass
+
+    with pytest.raises(Interrupted):
+        fedsim.run(small(seeds=[0, 1]), scenario=Own, listener=Stopping())
+    folder = Path("runs/small-1").absolute()
+    again = f"`fedsim.resume({str(folder)!r})`, in Python, where "
+    shutil.rmtree(folder / "seed-1")
+    (folder / "seed-0/manifest.json").unlink()
+    for seed, end in (
+        (0, "is known, makes it again from the journal"),
+        (1, "is known, runs it again"),
+    ):
+        told = load(folder).runs[seed]
+        with pytest.raises(RunFolderError) as caught:
+            told.facts()
+        assert again in str(caught.value)
+        assert str(caught.value).endswith(end)
+        assert "fedsim resume" not in str(caught.value)
