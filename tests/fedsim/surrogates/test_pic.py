@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsim.surrogates import dpitc
-from fedsim.surrogates.dpitc import sparse_posterior, summarise, support, white_summary
+from fedsim.surrogates.dpitc import Summary, sparse_posterior, summarise, support, white_summary
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.pic import best_variance, exact_with_summaries
@@ -102,10 +102,8 @@ def test_rounded_sums_of_a_tiny_region_are_as_good_as_exact_ones() -> None:
     y = np.sin(50.0 * X.sum(axis=1))
     base = support(kernel, S)
     exact = white_summary(base, 1e-4, X, y[:, None])
-    rounded = type(exact)(
-        *(np.rint(np.ldexp(a, 32)) / 2.0**32 for a in (exact.covariance, exact.means)),
-        exact.misfits,
-    )
+    W, v = (np.rint(np.ldexp(a, 32)) / 2.0**32 for a in (exact.covariance, exact.means))
+    rounded = Summary(W, v, exact.misfits)
     none = X[:0], y[:0]
     found = exact_with_summaries(base, 1e-4, rounded, *none).moments(U)
     expected = exact_with_summaries(base, 1e-4, exact, *none).moments(U)
