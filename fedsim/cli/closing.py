@@ -33,7 +33,7 @@ def _closed(run: Run, console: Console) -> dict[str, Any]:
     refused = sum(s.get("releases_refused", 0) for s in summaries)
     if refused:
         console.print(f"releases refused by privacy.budget: {refused}; agents continued alone")
-    warnings = sorted({w for s in run.runs for w in s.folder.manifest().get("warnings", [])})
+    warnings = sorted({warning for seed in run.runs for warning in seed.warnings})
     for warning in warnings:
         print_text(console, f"warning: {warning}", "yellow")
     for found in control_differences(run):

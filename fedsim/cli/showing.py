@@ -21,6 +21,7 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
     from fedsim.cli.summary import print_outcome, privacy_lines
     from fedsim.results.analysis import load
+    from fedsim.results.seeds import warnings_of
 
     with only_json_on_stdout(as_json):
         run = load(folder)
@@ -37,6 +38,8 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     sentences = filter(None, (run.lost_plan(), *(seed.sentence for seed in seeds)))
     for line in (*sentences, *privacy_lines(records)):
         print_text(console, line)
+    for line in warnings_of({one.name: one for one in run.runs}):
+        print_text(console, f"warning: {line}", "yellow")
     if states & {"done", "running", "interrupted", "failed", "stopped"}:
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")

@@ -24,6 +24,8 @@ from fedsim.usercode.sources import UserCode
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000
+LARGEST_SEED = 10**18 - 1
+"""Seeds name folders, and are whole numbers of 64 bits in tables."""
 
 
 class PrivacyConfig(BaseModel):
@@ -98,9 +100,11 @@ def parse_seeds(value: Any) -> Any:
     seeds: list[int] = []
     for part in value.split(","):
         first, dash, last = part.strip().partition("-")
-        digits = first.isdigit() and (last or first).isdigit() and not (dash and not last)
+        digits = first.isdecimal() and (last or first).isdecimal() and not (dash and not last)
         if not digits:
             raise ConfigError(f"seeds: expected e.g. 3, 0-9 or 1,4,7-9, got {value!r}")
+        if max(len(first), len(last)) > len(str(LARGEST_SEED)):
+            raise ConfigError(f"seeds: expected at most {LARGEST_SEED:,}, got {short(value)}")
         if int(last or first) < int(first):
             raise ConfigError(
                 f"seeds: {part.strip()} is empty, its first seed is above its last; write "
@@ -190,7 +194,9 @@ class Config(BaseModel):
     method: Section
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
     seeds: Annotated[
-        list[Annotated[int, Field(ge=0)]], BeforeValidator(parse_seeds), Field(min_length=1)
+        list[Annotated[int, Field(ge=0, le=LARGEST_SEED)]],
+        BeforeValidator(parse_seeds),
+        Field(min_length=1),
     ] = [0]
     backend: Literal["auto", "serial", "ray"] = "auto"
     agents_per_actor: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"

@@ -177,7 +177,9 @@ def _expected(errors: Sequence[ErrorDetails], keys: Sequence[str]) -> str:
 
 
 def _limit(value: object) -> str:
-    return f"{value:,.10g}" if isinstance(value, (int, float)) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
 def _nearest_choice(errors: Sequence[ErrorDetails]) -> str:

@@ -10,8 +10,8 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from fedsim.record.logs import Log, flush
@@ -39,10 +39,12 @@ def captured(log: Log) -> Iterator[Log]:
         # A new stream for each: the old ones may go elsewhere, as in a notebook.
         sys.stdout, sys.stderr = _stream(1), _stream(2)
         log.hidden = True
+        log.standard = {number: log.descriptor for number, _ in kept}
         watcher.start()
         yield log
     finally:
         flush()
+        log.standard = {}
         sys.stdout, sys.stderr = before
         for number, old in kept:
             os.dup2(old, number)
@@ -77,13 +79,38 @@ class _Copying:
 
 @contextmanager
 def copied(log: Log) -> Iterator[Log]:
-    """Copy what this thread prints from Python to a log, and close it at the end."""
+    """Copy what this thread prints from Python to a log, and close it at the end.
+
+    Standard output and error then are what they were before, whatever the thread did to them.
+    """
     before = sys.stdout, sys.stderr
     copying = tuple(_Copying(stream, log, threading.get_ident()) for stream in before)
     sys.stdout, sys.stderr = copying
     try:
-        yield log
+        with standard_kept() as log.standard:
+            yield log
     finally:
+        log.standard = {}
         if (sys.stdout, sys.stderr) == copying:  # else somebody has replaced them since
             sys.stdout, sys.stderr = before
         log.close()
+
+
+@contextmanager
+def standard_kept() -> Iterator[Mapping[int, int]]:
+    """Let standard output and error go where they did before, though the block closes them.
+
+    Yields:
+        A duplicate of each that is open, by its number.
+    """
+    kept: dict[int, int] = {}
+    for number in (1, 2):
+        with suppress(OSError):
+            kept[number] = os.dup(number)
+    try:
+        yield kept
+    finally:
+        flush()
+        for number, old in kept.items():
+            os.dup2(old, number)
+            os.close(old)

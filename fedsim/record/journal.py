@@ -73,6 +73,12 @@ def journal_run(path: Path) -> str:
     return str(_header(path).get("run", ""))
 
 
+def journal_sha256(path: Path) -> str:
+    """Return the hash of a whole journal; raises OSError if it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _header(path: Path) -> Line:
     """Return the first line; empty if it is absent, torn or damaged."""
     try:

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,7 @@ class Log:
 
     Attributes:
         hidden: whether nobody sees what is printed, except in this file.
+        standard: the descriptors to open standard output and error from again, by their numbers.
 
     Raises:
         RunFolderError: if the file cannot be opened.
@@ -80,6 +81,7 @@ class Log:
 
     def __init__(self, path: Path | None, owner: str, largest: int = LARGEST) -> None:
         self.hidden = False
+        self.standard: Mapping[int, int] = {}
         self._path = path
         self._owner = owner
         self._largest = largest
@@ -108,6 +110,17 @@ class Log:
                 if self._size() > self._start:
                     self._end_turn()
         self._whose, self._written = whose, False
+
+    def reopen(self) -> None:
+        """Open standard output and error again if a turn has closed them.
+
+        The next file that is opened would get their numbers, and what is printed.
+        """
+        for number, descriptor in self.standard.items():
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(descriptor, number)
 
     def write(self, text: str) -> None:
         """Add text to the current turn, if the process's output is not captured."""

@@ -14,7 +14,7 @@ from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run
 from fedsim.results.naming import labels_of, run_names
-from fedsim.results.seeds import SeedRun
+from fedsim.results.seeds import SeedRun, warnings_of
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
 """The metrics that variants are compared on: the first, if it is known."""
@@ -107,7 +107,7 @@ def entrants(runs: Sequence[Run], labels: Sequence[str] | None) -> tuple[list[En
                 seeds = [one for one in run.runs if one.variant == variant and one.seed in shown]
                 entrant = _entrant(label, own, tuple(seeds), run, name, alone=len(runs) == 1)
                 found.append(entrant)
-                missing += _losses(entrant)
+                missing += _remarks(entrant)
     return found, missing
 
 
@@ -139,10 +139,14 @@ def _entrant(
     )
 
 
-def _losses(one: Entrant) -> list[str]:
-    """Return what of a variant's record is lost although its scores are there, in sentences."""
-    several = [(f"{one.label}, seed {seed.seed}", seed.lost_journal()) for seed in one.seeds]
-    found = [f"{name}: {lost}" for name, lost in several if lost]
+def _remarks(one: Entrant) -> list[str]:
+    """Return what of a variant's record is lost although its scores are there, in sentences.
+
+    What the record itself warns of comes first.
+    """
+    named = {f"{one.label}, seed {seed.seed}": seed for seed in one.seeds}
+    several = [(name, seed.lost_journal()) for name, seed in named.items()]
+    found = [*warnings_of(named), *(f"{name}: {lost}" for name, lost in several if lost)]
     try:
         one.seeds[0].configuration()
     except RunFolderError as error:

@@ -11,7 +11,7 @@ from fedsim.errors import RunFolderError
 from fedsim.files import RESTORE, read_yaml
 from fedsim.fingerprints import settings_of
 from fedsim.record.journal import journal_run
-from fedsim.record.runfolder import REDO, RunFolder, run_folder_of
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.places import is_seed, resuming, subfolders
 
 ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
@@ -33,21 +33,34 @@ def require_own(seed: Path, manifest: Mapping[str, Any], settings: str) -> None:
     Raises:
         RunFolderError: if not.
     """
-    number, found = number_of(seed), manifest.get("seed", number_of(seed))
-    if isinstance(found, int) and found != number:
-        raise RunFolderError(f"{seed}: holds seed {found}, not {number}: {ELSEWHERE}")
-    own = manifest.get("settings")
-    if settings and isinstance(own, str) and own != settings:
+    words, folder = _elsewhere(seed, manifest, settings), RunFolder(seed)
+    done = manifest.get("status") == "done"
+    if done and not words:  # whoever reads its journal knows it by its hash
+        return
+    run, begun = manifest.get("run"), journal_run(folder.journal)
+    apart = bool(begun) and isinstance(run, str) and begun != run
+    if words and apart:
         raise RunFolderError(
-            f"{seed}: was run with other settings than its place says: {ELSEWHERE}"
+            f"{seed / 'manifest.json'}: {words}, and the journal beside it does not belong to it; "
+            f"{REMAKE}"
         )
-    run, folder = manifest.get("run"), RunFolder(seed)
-    begun = journal_run(folder.journal) if manifest.get("status") != "done" else ""
-    if begun and isinstance(run, str) and begun != run:
+    if words:
+        raise RunFolderError(f"{seed}: {words}: {ELSEWHERE}")
+    if apart:
         raise RunFolderError(
             f"{folder.journal}: belongs to another seed, or to other settings, than manifest.json "
             f"beside it; {REDO}"
         )
+
+
+def _elsewhere(seed: Path, manifest: Mapping[str, Any], settings: str) -> str:
+    """Return in which way a manifest is not of the seed that its place says; empty if it is."""
+    number, found, own = number_of(seed), manifest.get("seed"), manifest.get("settings")
+    if isinstance(found, int) and found != number:
+        return f"holds seed {found}, not {number}"
+    if settings and isinstance(own, str) and own != settings:
+        return "was run with other settings than its place says"
+    return ""
 
 
 def configuration_of(folder: RunFolder, settings: str) -> dict[str, Any]:

@@ -28,6 +28,9 @@ TYPES: dict[Column, pa.DataType] = {
 }
 """How a table keeps a parameter's values."""
 
+MADE_FROM = b"fedsim.journal_sha256"
+"""Under which key a table's file says which journal it was made from."""
+
 
 class ObservationColumns:
     """Turns steps into batches of rows: one row per evaluation that succeeded.
@@ -100,11 +103,18 @@ def schema(facts: Facts, space: Space) -> pa.Schema:
 
 
 @contextmanager
-def parquet_file(path: Path, columns: pa.Schema) -> Iterator[pq.ParquetWriter]:
-    """Write a table in pieces; the file appears under its name when it is complete."""
+def parquet_file(path: Path, columns: pa.Schema, sha256: str) -> Iterator[pq.ParquetWriter]:
+    """Write a table in pieces; the file appears under its name when it is complete.
+
+    Args:
+        path: the file.
+        columns: the table's schema.
+        sha256: the hash of the journal that it is made from; the file says it.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
+    marked = columns.with_metadata({**(columns.metadata or {}), MADE_FROM: sha256.encode()})
     try:
-        with pq.ParquetWriter(temporary, columns) as writer:
+        with pq.ParquetWriter(temporary, marked) as writer:
             yield writer
         temporary.replace(path)
     finally:

@@ -131,8 +131,8 @@ def read_run(
         RunFolderError: if the journal is missing or damaged, or is not the one that a seed that
             is done ended with: what was cut off would not be missed.
     """
-    ended_with = _ended_with(folder)
-    if ended_with is not None and not folder.journal.exists():
+    expected = ended_with(folder)
+    if expected is not None and not folder.journal.exists():
         raise RunFolderError(f"{folder.journal}: not found; {REDO}")
     reading, journal = Reading(facts), JournalReader(folder.journal)
     for entry in journal.read():
@@ -141,13 +141,16 @@ def read_run(
             observe(entry)
     reading.close(reading.tally.round)
     reading.sha256, reading.torn = journal.sha256, journal.torn
-    if ended_with is not None and (reading.torn or reading.sha256 != ended_with):
+    if expected is not None and (reading.torn or reading.sha256 != expected):
         raise RunFolderError(f"{folder.journal}: is not the one that the seed ended with; {REDO}")
     return reading
 
 
-def _ended_with(folder: RunFolder) -> str | None:
-    """Return the hash of the journal of a seed that is done, as its manifest keeps it."""
+def ended_with(folder: RunFolder) -> str | None:
+    """Return the hash of the journal of a seed that is done, as its manifest keeps it.
+
+    None if it is not done, or the manifest does not have it.
+    """
     manifest = folder.manifest()
     outcome = manifest.get("outcome") if manifest.get("status") == "done" else None
     found = outcome.get("journal_sha256") if isinstance(outcome, dict) else None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
+from fedsim.record.journal import journal_sha256
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.identity import configuration_of, number_of, require_own
 from fedsim.results.places import resuming
-from fedsim.results.reading import read_run
+from fedsim.results.reading import ended_with, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -106,6 +107,18 @@ class SeedRun:
         """
         return configuration_of(self.folder, self.settings)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its record warns of, each once, such as a resume with other code.
+
+        None if its manifest is damaged.
+        """
+        try:
+            told = self.folder.manifest().get("warnings", [])
+        except RunFolderError:
+            return ()
+        return tuple(dict.fromkeys(map(str, told))) if isinstance(told, list) else ()
+
     def table(self, name: str) -> pd.DataFrame:
         """Return ``observations`` or ``rounds`` so far.
 
@@ -115,11 +128,18 @@ class SeedRun:
         from fedsim.results.tables import made_table, stored_table
 
         self.require_own()
-        if self.status == "done":
-            stored = stored_table(self.folder, name)
-            if stored is not None:
-                return stored
-        return made_table(self.folder, self.facts(), name)
+        done = self.status == "done"
+        stored = stored_table(self.folder, name, ended_with(self.folder)) if done else None
+        if stored is not None:
+            return stored
+        try:
+            return made_table(self.folder, self.facts(), name)
+        except RunFolderError:
+            # Earlier versions did not say in a table which journal it was made from.
+            earlier = stored_table(self.folder, name, None) if done else None
+            if earlier is None:
+                raise
+            return earlier
 
     def facts(self) -> Facts:
         """Return what is known about the seed, once it has started.
@@ -166,7 +186,8 @@ class SeedRun:
     def summary(self) -> dict[str, Any]:
         """Return its identity and status, and if it is done, its outcome: ``fedsim run --json``.
 
-        What is ``lost`` of the journal of a seed that is done is said, too.
+        What is ``lost`` of the journal of a seed that is done is said, too, and its ``warnings``,
+        if there are some.
 
         Raises:
             RunFolderError: if its manifest is damaged, and its journal cannot replace it; or if
@@ -181,6 +202,7 @@ class SeedRun:
             "seed": self.seed,
             "folder": str(self.folder.path),
             "status": status,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
         if status != "done":
             return found
@@ -206,8 +228,7 @@ class SeedRun:
         outcome = manifest.get("outcome")
         sha256 = outcome.get("journal_sha256") if isinstance(outcome, dict) else None
         try:
-            with self.folder.journal.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = journal_sha256(self.folder.journal)
         except FileNotFoundError:
             wrong = "is missing"
         except OSError as error:
@@ -217,3 +238,20 @@ class SeedRun:
                 return None
             wrong = "is not the one that it ended with"
         return f"its journal {wrong}: only its tables and its outcome are left; {REDO}"
+
+
+def warnings_of(seeds: Mapping[str, SeedRun]) -> list[str]:
+    """Return what the records of some seeds warn of: each once, with the seeds that it is about.
+
+    Args:
+        seeds: the seeds, by what they are called.
+    """
+    about: dict[str, list[str]] = {}
+    for name, seed in seeds.items():
+        for text in seed.warnings:
+            about.setdefault(text, []).append(name)
+    return [f"{_some(names)}: {text}" for text, names in about.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]}, and {len(names) - 1} more"

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fedsim.record.entries import ReleaseEntry
+from fedsim.record.journal import journal_sha256
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.record.timings import Timings, read_timings
 from fedsim.results.losses import epsilons, loss_columns
-from fedsim.results.observations import ObservationColumns, parquet_file, schema
+from fedsim.results.observations import MADE_FROM, ObservationColumns, parquet_file, schema
 from fedsim.results.reading import Reading, read_run, space_of
 from fedsim.space import Space
 
@@ -34,37 +36,42 @@ EXPECTED = {
 
 
 def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
-    """Write a finished run's tables and return its outcome; the journal is read once.
+    """Write a finished run's tables and return its outcome; the journal is parsed once.
 
     Args:
         folder: the run's folder; its journal is complete.
         space: for the parameters' names and units.
     """
     facts, path = Facts.of(folder), folder.path / "observations.parquet"
-    with parquet_file(path, schema(facts, space)) as file:
+    sha256 = journal_sha256(folder.journal)
+    with parquet_file(path, schema(facts, space), sha256) as file:
         columns = ObservationColumns(facts, space, file.write_batch)
         reading = read_run(folder, facts, columns.add)
         columns.flush()
     reading.close(facts.rounds)
     timings = read_timings(folder.timings)
     table = pa.Table.from_pandas(round_table(reading, timings), preserve_index=False)
-    with parquet_file(folder.path / "rounds.parquet", table.schema) as file:
+    with parquet_file(folder.path / "rounds.parquet", table.schema, sha256) as file:
         file.write_table(table)
     return outcome(reading, timings)
 
 
-def stored_table(folder: RunFolder, name: str) -> pd.DataFrame | None:
-    """Return a table that :func:`finish` wrote; None if missing, damaged or of an old version.
+def stored_table(folder: RunFolder, name: str, sha256: str | None) -> pd.DataFrame | None:
+    """Return a table that :func:`finish` wrote, unless it is missing, damaged or another seed's.
 
     Args:
         folder: the run's folder.
         name: ``observations`` or ``rounds``.
+        sha256: the hash of the journal that it was made from; None: one that does not say that.
     """
     try:
-        table: pd.DataFrame = pd.read_parquet(folder.path / f"{name}.parquet")
+        with pq.ParquetFile(folder.path / f"{name}.parquet") as file:
+            table = file.read()
+        made_from = (table.schema.metadata or {}).get(MADE_FROM, b"").decode()
+        found: pd.DataFrame = table.to_pandas()
     except (OSError, ValueError, pa.ArrowException):
         return None
-    return table if set(table) >= EXPECTED[name] else None
+    return found if made_from == (sha256 or "") and set(found) >= EXPECTED[name] else None
 
 
 def made_table(folder: RunFolder, facts: Facts, name: str) -> pd.DataFrame:

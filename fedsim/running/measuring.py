@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from fedsim.config.spec import RunSpec
 from fedsim.errors import FedsimError
+from fedsim.record.capture import standard_kept
 from fedsim.record.entries import Recorded
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.running.jobs import Job, Listener
@@ -56,7 +57,7 @@ class _Measurement(threading.Thread):
 
     def run(self) -> None:
         try:
-            with threadpool_limits(limits=1):
+            with threadpool_limits(limits=1), standard_kept():
                 self.found = self._measure()
         except FedsimError:
             pass  # the run meets the same error, and reports and records it

@@ -152,6 +152,9 @@ class Activity:
         except UserCodeError as error:
             self.show_output(error)
             raise
+        finally:
+            if log is not None:
+                log.reopen()
 
     def show_output(self, error: UserCodeError) -> None:
         """Add what was printed last in this turn to an error, if nobody has seen it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import fedsim
 from fedsim.config.model import Config, parse_config, parse_seeds
 from fedsim.config.reading import apply_overrides, read_config
 from fedsim.config.ready import ready_names
@@ -70,7 +71,7 @@ class TestSeeds:
         assert parse_seeds(text) == seeds
         assert parse(small(seeds=text)).seeds == seeds
 
-    @pytest.mark.parametrize("text", ["-1", "a", "1-", "1-x", "", "3-1", "1.5", "--1"])
+    @pytest.mark.parametrize("text", ["-1", "a", "1-", "1-x", "", "3-1", "1.5", "--1", "²"])
     def test_what_is_no_seed(self, text: str) -> None:
         with pytest.raises(ConfigError, match="seeds: "):
             parse(small(seeds=text))
@@ -79,6 +80,17 @@ class TestSeeds:
     def test_other_values(self, value: Any) -> None:
         with pytest.raises(ConfigError, match="seeds"):
             parse(small(seeds=value))
+
+    @pytest.mark.parametrize("value", [10**18, str(10**18), [0, 10**30], f"0-{10**18}", "9" * 5000])
+    def test_too_large_ones_are_refused(self, value: Any) -> None:
+        words = r"^seeds(\.1)?: expected .*at most 999,999,999,999,999,999, got "
+        with pytest.raises(ConfigError, match=words):
+            parse(small(seeds=value))
+
+    def test_the_largest_seed_is_read_again(self, here: Path) -> None:
+        largest = 10**18 - 1
+        run = fedsim.run(small(seeds=largest))
+        assert fedsim.load(run.folder).rounds["seed"].unique().tolist() == [largest]
 
     def test_repeated_ones_are_refused(self) -> None:
         with pytest.raises(ConfigError, match=r"seeds: expected different seeds, got \[1, 1\]"):

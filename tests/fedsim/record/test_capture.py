@@ -7,12 +7,17 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from fedsim.record.capture import captured, copied
+from fedsim.record.capture import captured, copied, standard_kept
 from fedsim.record.logs import Log, read_log
+from fedsim.simulation.calls import Activity
+
+Keep = Callable[[Log], AbstractContextManager[Log]]
 
 
 def turns(path: Path) -> list[tuple[str, str]]:
@@ -82,3 +87,37 @@ def test_a_threads_prints_are_copied(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (tmp_path / "other").read_text() == ""
     assert capsys.readouterr().out == "mine\nanother's\nafter\nlate\n"
     assert turns(tmp_path / "a.log") == [("agent 0", "mine\n")]
+
+
+@pytest.mark.parametrize("keep", [captured, copied])
+def test_streams_that_a_turn_closes_are_opened_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], keep: Keep
+) -> None:
+    activity = Activity()
+    with keep(Log(tmp_path / "a.log", "server")) as activity.log:
+        for agent in (0, 1):
+            with activity.turn(agent, 1):
+                print("printed")
+                sys.stdout.flush()
+                os.close(1)
+                os.close(2)
+            with (tmp_path / "file").open("w") as file:
+                assert file.fileno() > 2
+    print("after")
+    assert turns(tmp_path / "a.log") == [
+        ("agent 0, round 1", "printed\n"),
+        ("agent 1, round 1", "printed\n"),
+    ]
+    assert capfd.readouterr().out == ("printed\n" * 2 if keep is copied else "") + "after\n"
+
+
+def test_streams_go_where_they_did_before(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with standard_kept(), (tmp_path / "elsewhere").open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.close(2)
+    print("here")
+    print("an error", file=sys.stderr)
+    assert capfd.readouterr() == ("here\n", "an error\n")
+    assert (tmp_path / "elsewhere").read_text() == ""

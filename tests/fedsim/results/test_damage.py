@@ -15,6 +15,7 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
+from fedsim.dashboards.curves import chart
 from fedsim.errors import Interrupted, RunFolderError
 from fedsim.record.origin import Origin
 from fedsim.record.progress import Progress
@@ -524,3 +525,23 @@ def test_lost_times_are_not_zero(done: Run, metric: str, left: int) -> None:
     compared = fedsim.compare(done.folder, metric=metric)
     assert [row.seeds for row in compared.rows] == [1, 2]
     assert any(note.startswith("a, seed 0 is left out: ") for note in compared.notes)
+
+
+def test_warnings_are_repeated_wherever_scores_are_shown(
+    done: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "resumed with other code: mine changed since the run started"
+    for seed in done.runs[:2]:
+        seed.folder.update_manifest(warnings=[text, text])
+    done.runs[2].folder.update_manifest(warnings=["other"])
+    for notes in (fedsim.compare(done).notes, chart(done).notes):
+        assert notes[:2] == (f"a, seed 0, and 1 more: {text}", "b, seed 0: other")
+    capsys.readouterr()
+    assert run_command(["show", str(done.folder)]) == 0
+    told = capsys.readouterr().out
+    assert f"warning: a, seed 0, and 1 more: {text}\nwarning: b, seed 0: other\n" in told
+    assert run_command(["show", "--json", str(done.folder)]) == 0
+    records = json.loads(capsys.readouterr().out)["runs"]
+    assert [one.get("warnings") for one in records] == [[text], [text], ["other"], None]
+    done.runs[0].folder.update_manifest(warnings=7)  # damaged
+    assert done.runs[0].warnings == ()

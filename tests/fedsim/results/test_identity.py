@@ -90,6 +90,59 @@ def test_a_copied_seed_does_not_count(
         load(place).best()
 
 
+FILES = {
+    "of another seed": "first/a/seed-1",
+    "of another variant": "first/b/seed-0",
+    "of another run": "second/a/seed-0",
+}
+"""Seeds whose files are put into the folder of first/a/seed-0."""
+
+
+@pytest.mark.parametrize("source", FILES.values(), ids=FILES)
+@pytest.mark.parametrize("name", ["rounds", "observations"])
+def test_a_table_of_another_seed_does_not_count(runs: Path, source: str, name: str) -> None:
+    run = load(runs / "first")
+    whole, compared = run.read(name)[0], fedsim.compare(run)
+    shutil.copy(runs / source / f"{name}.parquet", runs / "first/a/seed-0")
+    pd.testing.assert_frame_equal(run.read(name)[0], whole)
+    assert fedsim.compare(run) == compared
+    (runs / "first/a/seed-0/journal.jsonl").unlink()
+    (note, *_) = load(runs / "first").read(name)[1]
+    assert note.startswith("a, seed 0 is left out: ")
+    assert "journal.jsonl: not found" in note
+
+
+@pytest.mark.parametrize("name", ["rounds", "observations"])
+def test_a_table_that_does_not_say_its_journal_counts_if_that_is_lost(
+    runs: Path, name: str
+) -> None:
+    seed = load(runs / "alone").runs[0]
+    whole, path = seed.table(name), seed.folder.path / f"{name}.parquet"
+    whole.tail(2).to_parquet(path)  # as earlier versions wrote it, without a hash
+    pd.testing.assert_frame_equal(seed.table(name), whole)
+    seed.folder.journal.unlink()
+    assert len(seed.table(name)) == 2
+
+
+@pytest.mark.parametrize("source", FILES.values(), ids=FILES)
+def test_a_manifest_of_another_seed_is_named(
+    runs: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = runs / "first"
+    whole, manifest = fedsim.compare(first), first / "a/seed-0/manifest.json"
+    shutil.copy(runs / source / "manifest.json", manifest)
+    (note,) = fedsim.compare(first).notes
+    assert note.startswith(f"a, seed 0 is left out: {manifest}: ")
+    assert "the journal beside it does not belong to it; remove it and resume" in note
+    capsys.readouterr()
+    assert run_command(["show", str(first)]) == 0
+    assert f"damaged: {manifest}: " in capsys.readouterr().out
+    with pytest.raises(RunFolderError, match=r"manifest\.json: .*remove it and resume"):
+        fedsim.resume(first)
+    manifest.unlink()
+    assert fedsim.compare(fedsim.resume(first)) == whole
+
+
 def test_moved_out_it_is_run_again(runs: Path) -> None:
     whole = load(runs / "first").rounds
     shutil.rmtree(copied(runs, "first/a/seed-0", "first/a/seed-1"))
