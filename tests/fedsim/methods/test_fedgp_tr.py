@@ -72,7 +72,11 @@ def test_programs_follow_from_history_and_messages(kind: Any, own: float) -> Non
     acquisition = AcquisitionSettings(kind, **QUICK)
     check_method(
         lambda context: FBOFedGPTrustRegions(
-            context, encryption="plain", support_size=6, own_probability=own, acquisition=acquisition
+            context,
+            encryption="plain",
+            support_size=6,
+            own_probability=own,
+            acquisition=acquisition,
         ),
         scenario=Bowl(),
         rounds=6,
