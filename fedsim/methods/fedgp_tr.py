@@ -66,7 +66,7 @@ class FBOFedGPTrustRegions:
         support_size: points of the support set |S|, at least 2.
         region: the widths of the region.
         initial_points: points of each client's initial design, at least 1.
-        mixing: p_t, t = 1, 2, ...: as ``own_probability`` of ``fts``.
+        own_probability: p_t, t = 1, 2, ..., as for ``fts``.
         acquisition: how a query is chosen; not ``thompson``.
         output_mean: public constant: the outputs' centre in the first round, in units where larger
             is better.
@@ -88,7 +88,7 @@ class FBOFedGPTrustRegions:
         support_size: int = 32,
         region: RegionSettings = RegionSettings(),
         initial_points: int = 4,
-        mixing: str | float = 0.3,
+        own_probability: str | float = 0.3,
         acquisition: AcquisitionSettings = AcquisitionSettings(beta=0.5),
         output_mean: float = 0.0,
         output_scale: float = 1.0,
@@ -105,7 +105,7 @@ class FBOFedGPTrustRegions:
         self._context = context
         self._support_size = support_size
         self._region = region
-        self._schedule = own_probability_schedule(mixing, "method.mixing")
+        self._schedule = own_probability_schedule(own_probability)
         self._fit_every = surrogate.fit_every
         sums = RegionSums(
             context.space, surrogate.kernel, surrogate.ard, surrogate.noise_floor, minimum_members

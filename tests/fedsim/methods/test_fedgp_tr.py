@@ -67,12 +67,16 @@ def information(run: Run, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["ucb", "ei", "pi"])
-@pytest.mark.parametrize("mixing", [0.0, 0.5])
-def test_programs_follow_from_history_and_messages(kind: Any, mixing: float) -> None:
+@pytest.mark.parametrize("own", [0.0, 0.5])
+def test_programs_follow_from_history_and_messages(kind: Any, own: float) -> None:
     acquisition = AcquisitionSettings(kind, **QUICK)
     check_method(
         lambda context: FBOFedGPTrustRegions(
-            context, encryption="plain", support_size=6, mixing=mixing, acquisition=acquisition
+            context,
+            encryption="plain",
+            support_size=6,
+            own_probability=own,
+            acquisition=acquisition,
         ),
         scenario=Bowl(),
         rounds=6,
@@ -91,7 +95,7 @@ def test_one_sum_in_each_round_but_the_last(tmp_path: Path) -> None:
 
 def test_queries_stay_in_regions(tmp_path: Path) -> None:
     """Round by round all shared queries fit in boxes of the round's width, one per client."""
-    run = simulate(tmp_path, method={"mixing": 0.3}, rounds=20)
+    run = simulate(tmp_path, method={"own_probability": 0.3}, rounds=20)
     sources = set()
     for t, record in observations(read_journal(run.runs[0].folder.journal)):
         if t > 0:
@@ -202,7 +206,7 @@ def test_all_kinds_of_parameters(tmp_path: Path) -> None:
         ({"support_size": 1}, "method.support_size: expected at least 2"),
         ({"output_scale": 0.0}, "method.output_scale: expected a number above 0"),
         ({"acquisition": {"kind": "thompson"}}, r"method.acquisition.kind: expected ucb, ei or pi"),
-        ({"mixing": 1.5}, "method.mixing: expected"),
+        ({"own_probability": 1.5}, "method.own_probability: expected"),
         ({"minimum_members": 5}, r"method\.minimum_members: .*5 to 1024 agents"),
         ({"region": {"smallest": 2}}, "method.region.smallest: expected a width"),
     ],
