@@ -15,10 +15,10 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-from fedsim.space import Array
+from fedsim.space import Array, Box
 
 NEAREST, FARTHEST = 0.01, 0.3
-"""Standard deviations of perturbations, in the cube's units: log-uniform between these."""
+"""Standard deviations of perturbations, in multiples of the edges: log-uniform between these."""
 
 
 def sobol_points(dimension: int, count: int, generator: np.random.Generator) -> Array:
@@ -38,15 +38,16 @@ def sobol_points(dimension: int, count: int, generator: np.random.Generator) -> 
     return points[:count]
 
 
-def perturbed(centres: Array, count: int, generator: np.random.Generator) -> Array:
-    """Return normal perturbations of given points, clipped to the unit cube, shape (count, D).
+def perturbed(centres: Array, count: int, generator: np.random.Generator, box: Box) -> Array:
+    """Return normal perturbations of given points, clipped to a box, shape (count, D).
 
     Args:
         centres: the points, shape (k, D), k at least 1; each has its share of the result.
         count: how many.
         generator: consumed.
+        box: where; perturbations are in multiples of its edges.
     """
     logs = generator.uniform(math.log(NEAREST), math.log(FARTHEST), (count, 1))
     shifts = np.exp(logs) * generator.standard_normal((count, centres.shape[1]))
-    points: Array = np.clip(centres[np.arange(count) % len(centres)] + shifts, 0.0, 1.0)
-    return points
+    edges = np.array(box.upper) - np.array(box.lower)
+    return box.clip(centres[np.arange(count) % len(centres)] + edges * shifts)

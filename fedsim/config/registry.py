@@ -72,6 +72,10 @@ METHODS: Mapping[str, Entry] = {
     "fbo-fedgp": Entry(
         "fedsim.methods.fbo_fedgp:FBOFedGP", "encrypted sums of sparse Gaussian processes"
     ),
+    "fbo-fedgp-tr": Entry(
+        "fedsim.methods.fedgp_tr:FBOFedGPTrustRegions",
+        "FBO-FedGP in regions that shrink around what looks best",
+    ),
 }
 
 SCENARIOS: Mapping[str, Entry] = {

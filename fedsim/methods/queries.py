@@ -28,10 +28,12 @@ from fedsim.acquisition.functions import (
 )
 from fedsim.errors import require
 from fedsim.methods.local_model import Memo
+from fedsim.methods.trust_regions import Region
 from fedsim.rng import SERVER, Keys, rng
-from fedsim.space import Array, Space
+from fedsim.space import Array, Box, Space
 from fedsim.surrogates.dpitc import SparsePosterior
 from fedsim.surrogates.exact_gp import ExactGP
+from fedsim.surrogates.marginals import Marginals
 from fedsim.surrogates.paths import (
     PosteriorPath,
     feature_count,
@@ -81,6 +83,11 @@ class AcquisitionSettings:
             require(value >= least, f"{where}.{name}", f"at least {least}", value)
 
 
+def best_points(X: Array, y: Array) -> Array:
+    """Return the inputs X (n, D) of the best outputs y (n,), best first, shape (at most 4, D)."""
+    return X[np.argsort(-y, kind="stable")[:_CENTRES]]
+
+
 class Queries:
     """Chooses queries; what the agents of a process share is computed once.
 
@@ -96,7 +103,13 @@ class Queries:
         self._moments: tuple[SparsePosterior, int, tuple[Array, Array]] | None = None
 
     def choose(
-        self, posterior: ExactGP | SparsePosterior, X: Array, y: Array, keys: Keys, t: int
+        self,
+        posterior: ExactGP | SparsePosterior | Marginals,
+        X: Array,
+        y: Array,
+        keys: Keys,
+        t: int,
+        region: Region | None = None,
     ) -> Array:
         """Return the point to query, shape (D,).
 
@@ -106,13 +119,23 @@ class Queries:
             y: its outputs, shape (n,).
             keys: the client's.
             t: chooses the candidates that clients have in common.
+            region: where; None: anywhere. In a region, further candidates are near its centre, not
+                near the client's own best points.
         """
         s, space = self._settings, self._space
         starts = s.starts if space.grid is None else 0
-        common, near = self._common(posterior, keys.seed, t), self._near(X, y, keys)
+        if region is None:
+            box = whole_cube(space.dimension)
+            common = self._common(posterior, keys.seed, t)
+            near = self._near(best_points(X, y), box, keys)
+        else:
+            box = region.box
+            common = self._in_region(region, keys.seed, t)
+            near = region.inside(space, self._near(region.centre[None], box, keys))
         candidates = np.concatenate([common, near])
         function: PosteriorPath | OfPosterior
         if s.kind == "thompson":
+            assert not isinstance(posterior, Marginals)
             function = self._path(posterior, keys)
             compare = function.ranking if starts else function.values
             ranking = compare(space.embed(candidates))
@@ -124,7 +147,7 @@ class Queries:
                 posterior.moments(space.embed(near)),
             )
             ranking = rule.values(*map(np.append, shared, own))
-        piece = Piece(whole_cube(space.dimension), function)
+        piece = Piece(box, function)
         return maximize(
             space,
             (piece,),
@@ -134,7 +157,7 @@ class Queries:
             largest_spread=1.0 if s.kind in ("ei", "pi") else math.inf,  # those are logarithms
         )[0]
 
-    def _rule(self, posterior: ExactGP | SparsePosterior, X: Array, keys: Keys) -> Rule:
+    def _rule(self, posterior: ExactGP | SparsePosterior | Marginals, X: Array, keys: Keys) -> Rule:
         s = self._settings
         drawn = 1.0 if s.spread == "none" else float(keys("acquisition").exponential())
         if s.kind == "ucb":
@@ -142,6 +165,8 @@ class Queries:
         known = self._space.embed(X)
         if isinstance(posterior, SparsePosterior):
             known = np.concatenate([known, posterior.support.points])
+        elif isinstance(posterior, Marginals):
+            known = posterior.points
         best = float(posterior.moments(known)[0].max()) + s.margin * drawn
         if s.kind == "ei":
             return LogExpectedImprovement(best)
@@ -154,15 +179,21 @@ class Queries:
             return sample_path(posterior, count, beta, generator)
         return sample_sparse_path(posterior, _SPARSE_FEATURES, beta, generator)
 
-    def _near(self, X: Array, y: Array, keys: Keys) -> Array:
-        """Return candidates near the client's own best points, shape (m, D)."""
+    def _near(self, centres: Array, box: Box, keys: Keys) -> Array:
+        """Return candidates of a box near some of its points (k, D), shape (m, D)."""
         space, count = self._space, self._settings.near
-        if space.grid is not None or not count or not len(X):
+        if space.grid is not None or not count or not len(centres):
             return np.empty((0, space.dimension))
-        best = X[np.argsort(-y, kind="stable")[:_CENTRES]]
-        return space.snap(perturbed(best, count, keys("near-candidates")))
+        return space.snap(perturbed(centres, count, keys("near-candidates"), box))
 
-    def _common(self, posterior: ExactGP | SparsePosterior, seed: int, t: int) -> Array:
+    def _in_region(self, region: Region, seed: int, t: int) -> Array:
+        """Return candidates all over a region, its centre first, shape (m, D)."""
+        if self._space.grid is not None:
+            return self._space.grid[region.box.contains(self._space.grid)]
+        generator = rng(seed, "candidates", SERVER, t)
+        return region.fill(self._space, self._settings.candidates, generator)
+
+    def _common(self, posterior: ExactGP | SparsePosterior | Marginals, seed: int, t: int) -> Array:
         """Return the candidates that all clients with this posterior compare, shape (m, D)."""
         space = self._space
         if space.grid is not None:
@@ -174,16 +205,16 @@ class Queries:
             return space.snap(points)
 
         spread = self._candidates.get((seed, t), draw)
-        if isinstance(posterior, ExactGP) or max(space.embedded_widths) > 1:
+        if not isinstance(posterior, SparsePosterior) or max(space.embedded_widths) > 1:
             return spread
         # The shared posterior knows most at the support points.
         return np.concatenate([spread, space.snap(posterior.support.points)])
 
     def _moments_at(
-        self, posterior: ExactGP | SparsePosterior, common: Array, t: int
+        self, posterior: ExactGP | SparsePosterior | Marginals, common: Array, t: int
     ) -> tuple[Array, Array]:
         """Return the posterior's moments at the common candidates, each (m,)."""
-        if isinstance(posterior, ExactGP):
+        if not isinstance(posterior, SparsePosterior):
             return posterior.moments(self._space.embed(common))
         known = self._moments
         if known is None or known[0] is not posterior or known[1] != t:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -171,6 +171,15 @@ def basis_of(payload: Payload) -> Basis:
     return Basis(payload["support"], payload["logs"], payload["units"])
 
 
+def within_bounds(logs: Array, noise_floor: float) -> Array:
+    """Return logarithms of length scales and eta, shape (p + 1,), inside their bounds."""
+    lower = [math.log(LENGTH_SCALE_BOUNDS[0])] * (len(logs) - 1)
+    upper = [math.log(LENGTH_SCALE_BOUNDS[1])] * (len(logs) - 1)
+    lower.append(math.log(noise_floor))
+    upper.append(math.log(NOISE_RATIO_BOUNDS[1]))
+    return np.clip(logs, lower, upper)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GlobalModel:
     """The model that follows from a sum.
@@ -257,22 +266,13 @@ class Summaries:
         if not layout.shared:
             return GlobalModel(posterior, units, basis.logs, 1.0)
         variance = best_variance(posterior, misfit, max(float(parts["count"][0]), 1.0)) or 1.0
-        posterior = replace(
-            posterior,
-            weights=posterior.weights / math.sqrt(variance),
-            coefficients=posterior.coefficients / math.sqrt(variance),
-        )
+        posterior = posterior.in_units_of(math.sqrt(variance))
         fits = float(parts["fits"][0])
         enough = fits > layout.minimum_fits - 0.5
-        logs = self._within_bounds(parts["logs"] / fits) if enough else basis.logs
+        logs = basis.logs
+        if enough:
+            logs = within_bounds(parts["logs"] / fits, layout.noise_floor)
         return GlobalModel(posterior, units, logs, variance)
-
-    def _within_bounds(self, logs: Array) -> Array:
-        lower = [math.log(LENGTH_SCALE_BOUNDS[0])] * (len(logs) - 1)
-        upper = [math.log(LENGTH_SCALE_BOUNDS[1])] * (len(logs) - 1)
-        lower.append(math.log(self.layout.noise_floor))
-        upper.append(math.log(NOISE_RATIO_BOUNDS[1]))
-        return np.clip(logs, lower, upper)
 
     def _support_of(self, basis: Basis) -> Support:
         key = basis.points.tobytes() + basis.logs.tobytes()

@@ -30,8 +30,6 @@ Rules for numerical stability:
   plus a covariance matrix, support points may coincide, and all clients use the same model.
 - w below 0 counts as 0. A sum of exact summaries has none; rounding to fixed point and approximate
   encryption may bring it about.
-- The variance is at least :data:`~fedsim.surrogates.exact_gp.SMALLEST_VARIANCE` times the prior's,
-  so that its root has a slope.
 
 Deviation: Lambda_i includes the observation noise, without which Eqs. (6)-(10) are not the PITC
 posterior, nor is Lambda_i invertible where inputs repeat; the paper does not say so.
@@ -39,15 +37,15 @@ posterior, nor is Lambda_i invertible where inputs repeat; the paper does not sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsim.errors import require
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, solve_lower
-from fedsim.surrogates.exact_gp import SMALLEST_VARIANCE
 from fedsim.surrogates.kernels import Kernel
+from fedsim.surrogates.marginals import Marginals
 
 JITTER = 1e-8
 """Added to the diagonal of Sigma_SS, in multiples of the kernel's variance."""
@@ -89,39 +87,33 @@ class SparsePosterior:
 
     Attributes:
         support: S and the prior.
-        weights: a, shape (s,).
-        root: G, shape (s, s).
+        marginals: mean and variance at every point.
         axes: L^-T Q, shape (s, s).
         information: w, shape (s,); at least 0.
         coefficients: Q^T L^-1 sum_i m_i / (1 + w), shape (s,).
     """
 
     support: Support
-    weights: Array
-    root: Array
+    marginals: Marginals
     axes: Array
     information: Array
     coefficients: Array
 
     def moments(self, U: Array) -> tuple[Array, Array]:
         """Return mean and variance of the noiseless values at ``U`` (n, D), each (n,)."""
-        k = self.support.kernel.matrix(U, self.support.points)
-        return k @ self.weights, self._variances(k @ self.root.T)
+        return self.marginals.moments(U)
 
     def moments_and_gradients(self, U: Array) -> tuple[Array, Array, Array, Array]:
         """Return :meth:`moments` and their gradients, each (n, D)."""
-        kernel, S = self.support.kernel, self.support.points
-        k, g = kernel.matrix_and_slopes(U, S)
-        half = k @ self.root.T
-        slopes = kernel.gradients(U, S, g * self.weights)
-        variance_slopes = kernel.gradients(U, S, -2.0 * g * (half @ self.root))
-        return k @ self.weights, self._variances(half), slopes, variance_slopes
+        return self.marginals.moments_and_gradients(U)
 
-    def _variances(self, half: Array) -> Array:
-        variance = self.support.kernel.variance
-        left = variance - np.einsum("ij,ij->i", half, half)
-        positive: Array = np.maximum(left, SMALLEST_VARIANCE * variance)
-        return positive
+    def in_units_of(self, deviation: float) -> SparsePosterior:
+        """Return the posterior of the same outputs in units of ``deviation``, above 0."""
+        return replace(
+            self,
+            marginals=self.marginals.in_units_of(deviation),
+            coefficients=self.coefficients / deviation,
+        )
 
 
 def support(kernel: Kernel, points: Array) -> Support:
@@ -152,14 +144,36 @@ def summarise(support: Support, noise_variance: float, inputs: Array, outputs: A
     Raises:
         RunError: if Lambda_i is not positive definite in floating point.
     """
-    kernel, S = support.kernel, support.points
-    cross = kernel.matrix(inputs, S)  # Sigma_DS
-    half = solve_lower(support.factor, cross.T)  # L^-1 Sigma_SD
-    conditional = kernel.matrix(inputs, inputs) - half.T @ half
-    conditional.flat[:: len(inputs) + 1] += noise_variance
-    factor = factorise(conditional, f"local summary, {kernel}, noise variance {noise_variance:g}")
+    cross, _, factor = _conditional(support, noise_variance, inputs)
     white, y = solve_lower(factor, cross), solve_lower(factor, outputs)
     return Summary(white.T @ white, white.T @ y, y.T @ y)
+
+
+def white_summary(
+    support: Support, noise_variance: float, inputs: Array, outputs: Array
+) -> Summary:
+    """Return L^-1 K_i L^-T and L^-1 m_i in place of K_i and m_i; else as :func:`summarise`.
+
+    Both are bounded by n / sigma^2 for outputs within [-1, 1], and sums of them that are rounded
+    are as exact as the rounding, which L^-1 would magnify otherwise.
+    """
+    _, half, factor = _conditional(support, noise_variance, inputs)
+    white = solve_lower(factor, np.ascontiguousarray(half.T))
+    y = solve_lower(factor, outputs)
+    return Summary(white.T @ white, white.T @ y, y.T @ y)
+
+
+def _conditional(
+    support: Support, noise_variance: float, inputs: Array
+) -> tuple[Array, Array, Array]:
+    """Return Sigma_DS, L^-1 Sigma_SD and the lower Cholesky factor of Lambda_i."""
+    kernel = support.kernel
+    cross = kernel.matrix(inputs, support.points)
+    half = solve_lower(support.factor, cross.T)
+    conditional = kernel.matrix(inputs, inputs) - half.T @ half
+    conditional.flat[:: len(inputs) + 1] += noise_variance
+    where = f"local summary, {kernel}, noise variance {noise_variance:g}"
+    return cross, half, factorise(conditional, where)
 
 
 def sparse_posterior(support: Support, covariance: Array, mean: Array) -> SparsePosterior:
@@ -177,7 +191,8 @@ def sparse_posterior(support: Support, covariance: Array, mean: Array) -> Sparse
     axes = solve_lower(L, Q, transposed=True)
     coefficients = Q.T @ solve_lower(L, mean) / (1.0 + w)
     root = np.sqrt(w / (1.0 + w))[:, None] * axes.T
-    return SparsePosterior(support, axes @ coefficients, root, axes, w, coefficients)
+    marginals = Marginals(support.kernel, support.points, axes @ coefficients, root)
+    return SparsePosterior(support, marginals, axes, w, coefficients)
 
 
 def best_variance(posterior: SparsePosterior, misfit: float, count: float) -> float:

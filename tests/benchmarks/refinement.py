@@ -207,7 +207,9 @@ def search_of(name: str, dimension: int, shortness: float, seed: int) -> Search:
 def reference(search: Search, rng: Generator) -> tuple[float, float]:
     """Return the best of many climbs, and the median of uniform points."""
     D = search.best_known.shape[1]
-    U = np.concatenate([rng.random((4000, D)), perturbed(search.best_known, 2000, rng)])
+    U = np.concatenate(
+        [rng.random((4000, D)), perturbed(search.best_known, 2000, rng, whole_cube(D))]
+    )
     values = search.function.values(U)
     starts = U[np.concatenate([np.argsort(-values)[:20], rng.integers(4000, size=20)])]
     _, ends = quasi_newton(search.function, whole_cube(D), starts, float(np.ptp(values)))
@@ -219,7 +221,7 @@ def candidates_of(kind: str, search: Search, rng: Generator) -> Array:
     D = search.best_known.shape[1]
     if kind == "uniform":
         return rng.random((400, D))
-    near = perturbed(search.best_known, 128, rng)
+    near = perturbed(search.best_known, 128, rng, whole_cube(D))
     return np.concatenate([sobol_points(D, 256, rng), search.support, near])
 
 

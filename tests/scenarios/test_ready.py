@@ -50,13 +50,14 @@ def test_every_scenario_has_a_value(name: str, data_dir: Path) -> None:
         assert np.isfinite(value if isinstance(value, float) else value.y)
 
 
-def test_table_1_compares_four_methods_on_all_functions() -> None:
+def test_table_1_compares_five_methods_on_all_functions() -> None:
     variants = prepare("cec2005-all", (), None).variants.values()
     methods: dict[str, list[tuple[str, str]]] = {}
     for one in variants:
         own = methods.setdefault(str(one.scenario["function"]), [])
         own.append((str(one.method["name"]), str(one.method.get("use", ""))))
     compared = [("random-search", ""), ("fbo-fedgp", "local"), ("fts", ""), ("fbo-fedgp", "mixed")]
+    compared.append(("fbo-fedgp-tr", ""))
     assert methods == {f"F{number}": compared for number in range(1, 21)}
     # Equal budgets, and nothing but the method differs between two variants of a function.
     assert {(one.method["initial_points"], one.rounds) for one in variants} == {(4, 50)}

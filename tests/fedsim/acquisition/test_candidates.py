@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import qmc
 
+from fedsim.acquisition import whole_cube
 from fedsim.acquisition.candidates import FARTHEST, perturbed, sobol_points
 
 
@@ -23,7 +24,7 @@ def test_sobol_points_are_spread_keyed_and_nested() -> None:
 
 def test_perturbed_points_lie_near_their_centres() -> None:
     centres = np.array([[0.5, 0.5], [0.0, 1.0]])
-    points = perturbed(centres, 4001, np.random.default_rng(0))
+    points = perturbed(centres, 4001, np.random.default_rng(0), whole_cube(centres.shape[1]))
     assert ((points >= 0.0) & (points <= 1.0)).all()
     near, corner = points[::2] - centres[0], points[1::2] - centres[1]
     assert len(near) == 2001
