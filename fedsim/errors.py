@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,7 +197,9 @@ def cannot_write(
         error: the operating system's error.
         remedy: what to do about a full or failing disk.
     """
-    text = f"{path}: cannot be written: {error.strerror or error}"
+    # Libraries' own words may be long, and name the path again.
+    why = os.strerror(error.errno) if error.errno else error.strerror or error
+    text = f"{path}: cannot be written: {why}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return DiskError(f"{text}; {remedy}")
     return RunFolderError(text)

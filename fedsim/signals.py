@@ -1,13 +1,25 @@
-"""SIGTERM and SIGHUP stop a process as Ctrl-C does, and say which of them it was."""
+"""SIGTERM and SIGHUP stop a process as Ctrl-C does, and say which of them it was.
+
+Ctrl-C twice in a moment is Ctrl-C once.
+"""
 
 from __future__ import annotations
 
+import atexit
+import math
 import os
 import signal
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
+
+CALM_SECONDS = 1.0
+"""How long Ctrl-C has no further effect: a second one would disturb what the first one has begun,
+such as to record that it stopped the run, and to say how it is continued."""
 
 
 def _name(number: int) -> str:
@@ -30,6 +42,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._interrupted = -math.inf
         self._forking = threading.local()
 
     @property
@@ -47,6 +60,9 @@ class StopSignals:
         for number in HANDLED:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._stop)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+            atexit.register(self._end)
         os.register_at_fork(
             before=self._hold, after_in_parent=self._let_go, after_in_child=self._restore_defaults
         )
@@ -56,10 +72,23 @@ class StopSignals:
             self.received = number
             raise KeyboardInterrupt(self.words)
 
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._interrupted > CALM_SECONDS:
+            self._interrupted = now
+            raise KeyboardInterrupt
+
+    def _end(self) -> None:
+        """Let Ctrl-C, once it has come, do nothing more: the process is ending, with its code."""
+        if self._interrupted > -math.inf:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     def _restore_defaults(self) -> None:
         for number in HANDLED:
             if signal.getsignal(number) == self._stop:
                 signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) == self._interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._let_go()
 
     def _hold(self) -> None:
@@ -67,6 +96,19 @@ class StopSignals:
 
     def _let_go(self) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let what stops this thread's process wait until the block has ended.
+
+    For imports of libraries that do not survive when they are broken off half-way.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *HANDLED))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def why_stopped(error: BaseException) -> str:

@@ -158,6 +158,7 @@ def _problems_record(found: ProblemComparison) -> dict[str, Any]:
     cells = [
         {
             **asdict(replace(one, duel=None)),
+            "better": _better(found.metric.column, one.direction),
             "duel": {**asdict(one.duel), "mark": one.duel.mark} if one.duel else None,
             **({"published": published.get(place)} if found.beside else {}),
         }
@@ -195,12 +196,19 @@ def _problems_record(found: ProblemComparison) -> dict[str, Any]:
 def _record(found: Comparison) -> dict[str, Any]:
     rows = []
     for row in found.rows:
-        told = asdict(row)
+        told = {**asdict(row), "better": _better(row.metric, row.direction)}
         if row.difference is not None:
             told["difference"]["verdict"] = row.difference.verdict
         rows.append(told)
     head = {"rounds": list(found.rounds), "baseline": found.baseline}
     return {**head, "variants": rows, "notes": list(found.notes)}
+
+
+def _better(metric: str, direction: str) -> str:
+    """Return whether larger or smaller scores are better in a scenario of this direction."""
+    from fedsim.results.metrics import sign_of
+
+    return "larger" if sign_of(metric, direction) > 0 else "smaller"
 
 
 def _table(found: Comparison) -> Table:

@@ -40,13 +40,19 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
         print_text(console, line)
     for line in warnings_of({one.name: one for one in run.runs}):
         print_text(console, f"warning: {line}", "yellow")
-    if states & {"done", "running", "interrupted", "failed", "stopped"}:
+    if any(_has_points(record) for record in records):
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
         print_text(console, f"continue with: {_how_to_resume(run.whole)}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
+
+
+def _has_points(record: dict[str, Any]) -> bool:
+    """Return whether a seed has evaluated something since round 0."""
+    begun = record["status"] == "done" or record.get("round", -1) >= 0
+    return bool(begun and record.get("evaluations"))
 
 
 def _how_to_resume(whole: Path) -> str:

@@ -29,7 +29,7 @@ def print_outcome(console: Console, summaries: Sequence[Summary]) -> None:
     evaluations that failed, agents without values, and a lost journal.
     """
     print_table(console, _closing_table(summaries))
-    for line in _baselines(summaries):
+    for line in (*_baselines(summaries), *_traffic(summaries)):
         print_text(console, line)
     for line in (
         *(_failures(s) for s in summaries if s.get("evaluations_failed")),
@@ -115,6 +115,25 @@ def _baselines(summaries: Sequence[Summary]) -> list[str]:
     """Return what the column ``baseline`` is, if there is one."""
     names = dict.fromkeys(s["baseline"]["name"] for s in summaries if "baseline" in s)
     return [f"baseline: {'; '.join(names)}; the mean over agents"] if names else []
+
+
+def _traffic(summaries: Sequence[Summary]) -> list[str]:
+    """Return how many bytes of sums over agents went where, on average over a variant's seeds."""
+    lines = []
+    for variant in dict.fromkeys(str(s["variant"]) for s in summaries):
+        seeds = [s["traffic"] for s in summaries if s["variant"] == variant and s.get("traffic")]
+        if not seeds:
+            continue
+        from fedsim.crypto.traffic import sentence
+
+        kinds = dict.fromkeys(kind for traffic in seeds for kind in traffic)
+        means = {
+            kind: [mean(t.get(kind, (0, 0))[direction] for t in seeds) for direction in (0, 1)]
+            for kind in kinds
+        }
+        if words := sentence(means):
+            lines.append(f"{variant}, {'a seed' if len(seeds) > 1 else 'in all'}: {words}")
+    return lines
 
 
 def _named(summary: Summary, sentence: str) -> str:

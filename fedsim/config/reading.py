@@ -12,7 +12,7 @@ import yaml
 
 from fedsim.config.ready import ready_names, ready_text
 from fedsim.config.words import short
-from fedsim.errors import ConfigError, nearest, of_option
+from fedsim.errors import ConfigError, RunFolderError, closest, nearest, of_option
 from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
@@ -43,10 +43,20 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
     if path.is_dir():
         raise ConfigError(f"{text}: a folder; {_in_folder(path)}")
     if not path.is_file():
-        beside = (str(p) for ext in ("yaml", "yml") for p in path.parent.glob(f"*.{ext}"))
-        hint = nearest(text, [*ready_names(), *beside])
+        beside = [p for ext in ("yaml", "yml") for p in path.parent.glob(f"*.{ext}")]
+        meant = closest(text, [*ready_names(), *map(str, beside)])
+        valid = [*ready_names(), *map(str, filter(_is_configuration, beside))]
+        hint = f"; did you mean {meant!r}?" if meant else nearest(text, valid)
         raise ConfigError(f"{text}: neither a file nor a ready configuration{hint}")
     return read_yaml(path)
+
+
+def _is_configuration(path: Path) -> bool:
+    """Return whether a file looks like a configuration: it may be any YAML file."""
+    try:
+        return "scenario" in read_yaml(path)
+    except RunFolderError:
+        return False
 
 
 def _in_folder(path: Path) -> str:

@@ -9,6 +9,7 @@ Both, and ``variants``, are crossed with one another.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -64,6 +65,8 @@ def swept(
     if side_by_side:
         columns = [[(key, value) for value in values] for key, values in side_by_side.items()]
         axes.append(list(zip(*columns, strict=True)))
+    for axis in axes:
+        _require_different(axis, "grid" if axis[0][0][0] in grid else "zip")
     count, where = math.prod(map(len, axes)) * max(1, len(variants)), "grid" if grid else "zip"
     if count > MOST_VARIANTS:
         raise ConfigError(f"{where}: expected at most {MOST_VARIANTS:,} variants, got {count:,}")
@@ -134,6 +137,26 @@ def _check(grid: Mapping[str, Any], side_by_side: Mapping[str, Any]) -> None:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
         raise ConfigError(f"zip: expected lists of one length, got different ones: {told}")
+
+
+def _require_different(axis: Axis, where: str) -> None:
+    """Refuse a sweep that has the same values at two places: 1 and 1.0 are the same number."""
+    known: dict[str, str] = {}
+    for place in axis:
+        text = ", ".join(value_text(value) for _, value in place)
+        first = known.setdefault(json.dumps([_plain(v) for _, v in place], sort_keys=True), text)
+        if first != text:
+            keys = ", ".join(key for key, _ in place)
+            raise ConfigError(f"{where}.{keys}: {first} and {text} are the same; leave one out")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with whole numbers in place of equal ones of another type."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _changed(changes: Changes, settings: Sequence[tuple[str, Any]]) -> Changes:

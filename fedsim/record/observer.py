@@ -16,7 +16,8 @@ class CallFinished:
     Attributes:
         t: the round.
         call: the number of the server program's call.
-        request: what an aggregator asked within that call; None for the call itself.
+        request: the kind of what an aggregator asked within that call; None for the call itself.
+        then: the kind of what the call itself asked of agents; None if it asked nothing.
         agents: how many took part.
         seconds: wall time.
         agent_cpu_seconds: their total CPU time.
@@ -29,6 +30,7 @@ class CallFinished:
     t: int
     call: int
     request: str | None
+    then: str | None
     agents: int
     seconds: float
     agent_cpu_seconds: float

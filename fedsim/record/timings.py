@@ -27,6 +27,8 @@ class Timings:
         first_failure: message of the first evaluation that failed and was skipped, or None.
         information: the named numbers that the method's server told about a round, by round; what
             was not finite is None.
+        traffic: by the kind of request to agents, the bytes of messages and requests to all, and
+            those of their replies.
     """
 
     round_seconds: tuple[tuple[int, float], ...]
@@ -34,6 +36,7 @@ class Timings:
     other_seconds: float
     first_failure: str | None
     information: Mapping[int, Mapping[str, float | None]] = field(default_factory=dict)
+    traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def evaluations_per_second(self, evaluations: int) -> float | None:
         """Return the rate of evaluations, or None before a round is finished."""
@@ -57,6 +60,7 @@ def read_timings(path: Path) -> Timings:
     objective = total = 0.0
     first_failure: str | None = None
     information: dict[int, Mapping[str, float | None]] = {}
+    traffic: dict[str, tuple[int, int]] = {}
     for line in _lines(path):
         if line["kind"] == "round":
             rounds.append((line["t"], line["seconds"]))
@@ -64,9 +68,14 @@ def read_timings(path: Path) -> Timings:
                 information[line["t"]] = line["info"]
         if line["kind"] == "failed" and first_failure is None:
             first_failure = line["summary"]
+        kind = line.get("request") or line.get("then")
+        if line["kind"] == "call" and kind:
+            sent, received = traffic.get(kind, (0, 0))
+            traffic[kind] = sent + line["sent_bytes"], received + line["received_bytes"]
         objective += line.get("objective_cpu_seconds", 0.0)
         total += line.get("agent_cpu_seconds", 0.0) + line.get("server_cpu_seconds", 0.0)
-    return Timings(tuple(rounds), objective, total - objective, first_failure, information)
+    other = total - objective
+    return Timings(tuple(rounds), objective, other, first_failure, information, traffic)
 
 
 def _lines(path: Path) -> Iterator[Line]:

@@ -220,11 +220,11 @@ def load(folder: str | Path) -> Run:
         settings = variants_of(run_folder_of(seed))
         label = label_of(seed.parent)
         return Run(path, (SeedRun(label, RunFolder(seed), settings.get(label, "")),))
-    found = seed_folders(path)
-    if not found:
+    found, planned = seed_folders(path), planned_seeds(path)
+    if not found and not (planned and is_run(path)):  # it may have ended before its first seed
         raise RunFolderError(f"{path}: not a run folder{_hint(path)}")
     labels = {parent: label_of(parent) for parent in {seed.parent for seed in found}}
-    settings = variants_of(run_folder_of(found[0]))
+    settings = variants_of(run_folder_of(found[0]) if found else path)
 
     def run_of(label: str, seed: Path) -> SeedRun:
         return SeedRun(label, RunFolder(seed), settings.get(label, ""))
@@ -232,8 +232,8 @@ def load(folder: str | Path) -> Run:
     runs = [run_of(labels[seed.parent], seed) for seed in found]
     _check_different(runs)
     known = {(run.variant, run.seed) for run in runs}
-    planned = [run_of(label, seed) for label, seed in planned_seeds(path)]
-    runs += [run for run in planned if (run.variant, run.seed) not in known]
+    others = [run_of(label, seed) for label, seed in planned]
+    runs += [run for run in others if (run.variant, run.seed) not in known]
     order = in_order([run.variant for run in runs], path)
     runs.sort(key=lambda run: (order.index(run.variant), run.seed))
     return Run(path, tuple(runs))

@@ -146,6 +146,12 @@ def _bounds(found: Sequence[Entrant], rounds: tuple[int, int] | None) -> tuple[i
     last = min(one.last for one in found)
     if rounds is None:
         return min(1, last), last
+    planned = max(one.planned for one in found)
+    if rounds[1] > planned:
+        raise of_option(
+            "--rounds",
+            ConfigError(f"rounds: expected some of 0 to {planned}, got {rounds[0]} to {rounds[1]}"),
+        )
     if not 0 <= rounds[0] <= min(rounds[1], last):
         all_have = ", the rounds that all variants have" if len(found) > 1 else ""
         raise of_option(

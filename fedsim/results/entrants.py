@@ -35,6 +35,7 @@ class Entrant:
         rounds: one row per seed and round.
         last: the last round that it has: its last one if some seed is done, else the last that
             half of its seeds have.
+        planned: the last round that it will have.
         scenario: what seeds stand for; variants with the same share functions and noise. None if
             it is not known.
     """
@@ -48,6 +49,7 @@ class Entrant:
     agents: int
     rounds: pd.DataFrame
     last: int
+    planned: int
     scenario: str | None
 
     @property
@@ -135,6 +137,7 @@ def _entrant(
         agents=facts[0].agents,
         rounds=rounds,
         last=last,
+        planned=facts[0].rounds,
         scenario=_scenario(seeds[0], run, alone=alone),
     )
 

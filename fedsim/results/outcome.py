@@ -61,6 +61,7 @@ class _Outcome(_Strict):
     epsilon: _Epsilon | _NotAccounted | _Nothing
     objective_seconds: float
     other_seconds: float
+    traffic: dict[str, list[int]] = {}
 
 
 class _Baseline(_Strict):

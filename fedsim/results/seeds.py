@@ -14,7 +14,7 @@ from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
 from fedsim.results.identity import configuration_of, number_of, require_own
-from fedsim.results.places import resuming
+from fedsim.results.places import is_seed, resuming
 from fedsim.results.reading import ended_with, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -49,7 +49,7 @@ class SeedRun:
     @property
     def status(self) -> str:
         """What was recorded last: as ``state``, but ``running`` also if it was killed."""
-        if not self.folder.path.exists():
+        if not is_seed(self.folder.path):
             return "missing"
         return str(self.folder.manifest().get("status", "not started"))
 

@@ -151,6 +151,7 @@ def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
         "epsilon": epsilons(events, facts.delta),
         "objective_seconds": timings.objective_seconds,
         "other_seconds": timings.other_seconds,
+        "traffic": {kind: list(both) for kind, both in timings.traffic.items()},
         "journal_sha256": reading.sha256,
     }
     return {**found, **_mishaps(reading.releases, tally, timings)}

@@ -245,6 +245,7 @@ class RecordingFleet:
                 t=call.t,
                 call=self.position.calls - (request is not None),
                 request=request,
+                then=None if request or call.then is None else call.then.kind,
                 agents=len(tasks),
                 seconds=time.perf_counter() - start,
                 agent_cpu_seconds=sum(a.cpu_seconds for a in answers),

@@ -100,7 +100,9 @@ def test_what_cannot_be_written_names_the_file_and_the_reason() -> None:
     assert (str(denied), denied.exit_code) == ("a/b: cannot be written: Permission denied", 2)
     full = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"))
     assert full.exit_code == 3
-    assert "`fedsim resume`" in str(full)
+    assert str(full).endswith("make room, then resume the run")
+    wordy = OSError(errno.ENOSPC, f"Failed to open local file '{path}'. Detail: [errno 28]")
+    assert str(cannot_write(path, wordy)) == str(full)
     other = cannot_write(path, OSError(errno.ENOSPC, "No space left on device"), "make room")
     assert str(other) == "a/b: cannot be written: No space left on device; make room"
     assert str(cannot_write(path, OSError("odd"))) == "a/b: cannot be written: odd"

@@ -36,6 +36,51 @@ for number in (signal.SIGTERM, signal.SIGHUP):
     assert printed(code) == ["130", "stopped by SIGTERM 143", "130", "stopped by SIGHUP 129"]
 
 
+def test_ctrl_c_twice_in_a_moment_is_once() -> None:
+    code = """
+from fedsim import signals
+(stops := StopSignals()).listen()
+def interrupt():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt as error:
+        print("stopped", stops.words, stops.exit_code)
+    else:
+        print("calm")
+for calm in (1000.0, 0.0):
+    signals.CALM_SECONDS = calm
+    interrupt()
+    interrupt()
+if (child := os.fork()) == 0:
+    print(signal.getsignal(signal.SIGINT) is signal.default_int_handler, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    stopped = "stopped stopped by Ctrl-C 130"
+    found = printed(
+        code.replace(
+            "import signals", "import signals\nsys.stdout.reconfigure(line_buffering=True)"
+        )
+    )
+    assert found == [stopped, "calm", stopped, stopped, "True"]
+
+
+def test_ctrl_c_at_the_end_keeps_the_exit_code() -> None:
+    code = """
+import time
+class Last:  # goes after all handlers
+    def __del__(self, kill=os.kill, own=os.getpid(), number=signal.SIGINT):
+        kill(own, number)
+last = Last()
+StopSignals().listen()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    assert printed(code) == ["stopped"]
+
+
 def test_what_was_ignored_stays_ignored() -> None:
     code = "StopSignals().listen(); signal.raise_signal(signal.SIGHUP); print('here')"
     assert printed(code, "nohup") == ["here"]
@@ -87,3 +132,19 @@ except KeyboardInterrupt:
         "stopped by Ctrl-C enough",
         "stopped by SIGHUP",
     ]
+
+
+def test_what_is_held_comes_after_the_block() -> None:
+    code = """
+from fedsim.signals import held
+StopSignals().listen()
+for number in (signal.SIGINT, signal.SIGTERM):
+    try:
+        with held():
+            os.kill(os.getpid(), number)
+            print("whole")
+        print("too late")
+    except KeyboardInterrupt as error:
+        print("stopped")
+"""
+    assert printed(code) == ["whole", "stopped"] * 2

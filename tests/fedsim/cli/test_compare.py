@@ -49,6 +49,10 @@ def test_json_is_what_python_gives(here_too: Path, capsys: pytest.CaptureFixture
             assert row["difference"]["p_corrected"] == same.difference.p_corrected
             assert row["difference"]["verdict"] == same.difference.verdict
     assert found["variants"][0]["difference"] is None
+    for metric, better in (("simple_regret", "smaller"), ("best_observed", "larger")):
+        rows = json.loads(call(capsys, "--metric", metric, "--json")[0])["variants"]
+        told = {(row["direction"], row["better"]) for row in rows}
+        assert told == {("maximize", better)}
     assert found["notes"] == list(expected.notes)
 
 
@@ -78,7 +82,8 @@ def test_several_folders(here_too: Path, capsys: pytest.CaptureFixture[str]) -> 
     [
         (("--baseline", "d"), "unknown variant 'd'"),
         (("--rounds", "x"), "expected e.g. 5-20"),
-        (("--rounds", "90-99"), "expected some of 0 to 2, the rounds that all variants have"),
+        (("--rounds", "3-3"), "expected some of 0 to 2, the rounds that all variants have"),
+        (("--rounds", "2-99"), "expected some of 0 to 3, got 2 to 99"),
         (("--rounds", "2-1"), "expected some of 0 to 2"),
         (("--label", "x", "--label", "y"), "expected one for each of 1 runs, got 2"),
         (("--metric", "nope"), "unknown metric 'nope'"),

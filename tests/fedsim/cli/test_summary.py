@@ -79,6 +79,17 @@ class TestClosingTable:
         assert "baseline: always [no]; the mean over agents" in text
         assert "baseline" not in table(SUMMARY)
 
+    def test_traffic_of_sums_is_told_by_variant(self) -> None:
+        """The mean over seeds."""
+        sums = [
+            SUMMARY | {"seed": seed, "traffic": {"secure-sum-upload": [0, size]}}
+            for seed, size in ((0, 1_000_000), (1, 3_000_000))
+        ]
+        text = table(*sums, SUMMARY | {"variant": "none", "traffic": {}}, width=120)
+        assert "dp-fts-de, a seed: sums, not encrypted: 2 MB to the server" in text
+        assert text.count("to the server") == 1
+        assert "dp-fts-de, in all: sums, not encrypted: 1 MB" in table(sums[0], width=120)
+
     def test_failures_have_a_column_and_a_line(self) -> None:
         first = "the objective raised ValueError (agent 3, round 1): [bad] luck"
         failing = {"seed": 1, "evaluations_failed": 2, "first_failure": first}

@@ -307,6 +307,14 @@ class TestWhatIsWrong:
         with pytest.raises(ConfigError, match="method: missing; it has no default"):
             parse(raw)
 
+    def test_only_configurations_are_valid_names(self, here: Path) -> None:
+        for name, text in (("mine", "scenario: synthetic"), ("broken", "{"), ("other", "a: 1")):
+            Path(f"{name}.yaml").write_text(text)
+        with pytest.raises(ConfigError, match=r"nofile: neither .*valid names: ") as caught:
+            read_config("nofile")
+        assert "mine.yaml" in str(caught.value)
+        assert not {"broken.yaml", "other.yaml"} & set(re.split(r"[ ,]+", str(caught.value)))
+
     def test_a_ready_name_that_does_not_exist(self) -> None:
         with pytest.raises(
             ConfigError, match=r"syntetic: neither a file .* did you mean 'synthetic'"

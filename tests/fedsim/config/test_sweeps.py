@@ -179,6 +179,11 @@ def test_every_combination_is_there_once(keys: list[str], data: st.DataObject) -
         ({"grid": {"rounds": [1]}, "zip": {"rounds": [1]}}, "zip.rounds: is in grid, too"),
         ({"zip": {"rounds": [1], "method.a": [1, 2]}}, "zip: expected lists of one length"),
         ({"grid": {"rounds": [1, 1]}}, "two variants would be called rounds=1"),
+        ({"grid": {"rounds": [1, 2, 1.0]}}, "grid.rounds: 1 and 1.0 are the same; leave one out"),
+        (
+            {"zip": {"rounds": [1, 1.0], "method.a": [[2.0], [2]]}},
+            r"zip.rounds, method.a: 1, \[2.0\] and 1.0, \[2\] are the same; leave one out",
+        ),
         (
             {"grid": {"method.x": list(range(200)), "rounds": list(range(60))}},
             "most 10,000 .*12,000",

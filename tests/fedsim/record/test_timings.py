@@ -46,3 +46,18 @@ def test_nothing_is_known_before_a_round_is_finished(tmp_path: Path) -> None:
 def test_the_first_failure(tmp_path: Path) -> None:
     failures = [{"kind": "failed", "t": t, "summary": f"no. {t}", "traceback": ""} for t in (3, 4)]
     assert read_timings(write(tmp_path / "t", *failures)).first_failure == "no. 3"
+
+
+def test_traffic_adds_up_by_kind(tmp_path: Path) -> None:
+    """A call of the server program's own has its request's kind; one without a request none."""
+    calls = [
+        CALL | {"sent_bytes": 10 ** (2 * i), "received_bytes": 2 * 10 ** (2 * i)} | kind
+        for i, kind in enumerate(
+            ({"then": "upload"}, {"request": "share"}, {"request": "upload"}, {}, {"then": "share"})
+        )
+    ]
+    found = read_timings(write(tmp_path / "t", *calls, finished(0, 1.0)))
+    assert found.traffic == {
+        "upload": (1 + 10**4, 2 + 2 * 10**4),
+        "share": (10**2 + 10**8, 2 * 10**2 + 2 * 10**8),
+    }

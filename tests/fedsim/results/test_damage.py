@@ -545,3 +545,40 @@ def test_warnings_are_repeated_wherever_scores_are_shown(
     assert [one.get("warnings") for one in records] == [[text], [text], ["other"], None]
     done.runs[0].folder.update_manifest(warnings=7)  # damaged
     assert done.runs[0].warnings == ()
+
+
+def test_a_run_that_ended_before_its_first_seed(
+    done: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a full disk: the folder of the first seed is there, but its configuration is not."""
+    whole = done.rounds
+    for variant in ("a", "b"):
+        shutil.rmtree(done.folder / variant)
+    (done.folder / "a/seed-0/state").mkdir(parents=True)
+    run = load(done.folder)
+    assert [(one.name, one.state) for one in run.runs] == [
+        (f"{variant}, seed {seed}", "missing") for variant in "ab" for seed in (0, 1)
+    ]
+    capsys.readouterr()
+    assert run_command(["show", str(done.folder)]) == 0
+    told = capsys.readouterr().out
+    assert "continue with: fedsim resume" in told
+    assert "fedsim best" not in told
+    with pytest.raises(RunFolderError, match=r"seed-0: its folder is missing; `fedsim resume"):
+        run.best()
+    pd.testing.assert_frame_equal(fedsim.resume(done.folder).rounds, whole)
+
+
+def test_show_hints_at_best_points_only_if_there_are_some(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stop(2)
+    for last, hinted in ((True, True), (False, False)):
+        if not last:
+            for seed in run.runs:
+                seed.folder.update_manifest(status="interrupted")
+                journal = seed.folder.journal
+                journal.write_bytes(journal.read_bytes().partition(b"\n")[0] + b"\n")
+        capsys.readouterr()
+        assert run_command(["show", str(run.folder)]) == 0
+        assert ("fedsim best" in capsys.readouterr().out) == hinted

@@ -309,10 +309,10 @@ class TestReleases:
         fleet = bench.fleet(total := Total(again=2))
         fleet.step(0, None, then=SHARE, via=total)
         calls = [event for event in bench.events if isinstance(event, CallFinished)]
-        assert [(event.call, event.request) for event in calls] == [
-            (0, None),
-            (0, "shares"),
-            (0, "shares"),
+        assert [(event.call, event.request, event.then) for event in calls] == [
+            (0, None, "share"),
+            (0, "shares", None),
+            (0, "shares", None),
         ]
 
     def test_an_aggregator_that_the_program_does_not_list_is_refused(self, bench: Bench) -> None:
