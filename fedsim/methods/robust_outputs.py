@@ -3,10 +3,10 @@
 Every client maps its outputs y to x = asinh((y - c) / r), with a centre c and a scale r that all
 clients share: about linear within r of c, logarithmic beyond. c and r are chosen so that x has mean
 0 and spread 1 where it is good. They follow from the global posterior, one step in every round: of
-points all over where the federation searches, those with the higher means count more. If their
+points all over where the federation searches, the quarter with the highest means counts. If their
 mean is m and their spread d, then c + r sinh(m) is where x is m, and there a step of d in x is one
-of r d cosh(m) in y. So units need no sums of their own, which would show the few outputs that lie in
-a small region.
+of r d cosh(m) in y. So units need no sums of their own, which would show the few outputs that lie
+in a small region.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fedsim.space import Array
 LARGEST = 8.0
 """Of abs(x): what lies further out, about 1,500 r away from c, counts as that."""
 
-_FAVOUR = 2.0
-"""Weights grow by e for so many parts of a standard deviation of the means."""
+_GOOD = 0.25
+"""The share of points, those with the highest means, that count."""
 
 _FASTEST = 5.0
-"""In one step, c moves by at most sinh of this, in units of r. Where the mean is above half of this,
-r grows by as much."""
+"""In one step, c moves by at most sinh of this, in units of r. Where the mean is above half of
+this, r grows by as much."""
 
 _SMALLEST_STEP = 1e-4
 """r shrinks at most to this part of itself in one step."""
@@ -50,11 +50,9 @@ def next_units(units: Array, means: Array, variances: Array) -> Array:
         means: of the posterior of x at points all over where the federation searches, shape (k,).
         variances: at the same points, shape (k,).
     """
-    weights = np.exp(_FAVOUR * (means - means.max()) / max(float(means.std()), _FINEST))
-    weights /= weights.sum()
-    mean = float(weights @ means)
-    spread = math.sqrt(float(weights @ (np.square(means - mean) + variances)))
-    mean = min(max(mean, -_FASTEST), _FASTEST)
+    good = np.argsort(-means, kind="stable")[: math.ceil(_GOOD * len(means))]
+    spread = math.sqrt(float(means[good].var() + variances[good].mean()))
+    mean = min(max(float(means[good].mean()), -_FASTEST), _FASTEST)
     c, r = units.tolist()
     centre = c + r * math.sinh(mean)
     far = abs(mean) > 0.5 * _FASTEST

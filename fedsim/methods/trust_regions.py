@@ -25,8 +25,8 @@ class RegionSettings:
     """The widths of the regions, in multiples of the space's own.
 
     Attributes:
-        wide: the share of the rounds, from 0 to 1, in which the width is 1: half of the space to each
-            side of the centre.
+        wide: the share of the rounds, from 0 to 1, in which the width is 1: half of the space to
+            each side of the centre.
         smallest: the width in the last round, from 1e-6 to 1; between, widths shrink by the same
             factor every round.
     """
