@@ -220,7 +220,7 @@ def evaluate(
 def _followed(progress: bool | None, listener: Listener | None) -> Iterator[Listener]:
     """Yield what follows a run: the caller's listener, or a display where somebody may see it."""
     if listener is not None or progress is False:
-        yield listener or Listener()
+        yield Listener() if listener is None else listener
         return
     from fedsim.cli.consoles import make_console
     from fedsim.cli.display import LiveDisplay

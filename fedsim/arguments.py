@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from fedsim.errors import ConfigError, of_option, plain
+from fedsim.errors import ConfigError, plain
 
 
 @dataclass(frozen=True)
@@ -58,5 +58,4 @@ def check_arguments(**given: tuple[object, Kind]) -> None:
     """
     for name, (value, kind) in given.items():
         if value is not None and not kind.fits(value):
-            error = ConfigError(f"{name}: expected {kind.words}, got {plain(value)[:80]}")
-            raise of_option(f"--{name}", error)
+            raise ConfigError(f"{name}: expected {kind.words}, got {plain(value)[:80]}")
