@@ -113,7 +113,7 @@ def maximize(
     if starts == 0:
         best = int(np.argmax(ranking))
         return candidates[best], float(ranking[best])
-    spacing = len(candidates) ** (-1.0 / candidates.shape[1])
+    spacing = _edge(pieces) * len(candidates) ** (-1.0 / candidates.shape[1])
     chosen = candidates[best_apart(space.embed(candidates), ranking, starts, spacing)]
     spread = min(float(np.ptp(ranking)) or 1.0, largest_spread)
     owner = owners([piece.box for piece in pieces], chosen)
@@ -126,6 +126,13 @@ def maximize(
     points, values = (np.concatenate(each) for each in zip(*climbs, strict=True))
     best = int(np.argmax(values))
     return points[best], float(values[best])
+
+
+def _edge(pieces: Sequence[Piece]) -> float:
+    """Return the (geometric) mean edge of the box that the pieces' boxes make together."""
+    lower = np.min([piece.box.lower for piece in pieces], axis=0)
+    upper = np.max([piece.box.upper for piece in pieces], axis=0)
+    return float(np.exp(np.log(upper - lower).mean()))
 
 
 def best_apart(

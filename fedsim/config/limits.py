@@ -25,6 +25,7 @@ LARGEST = {
     "method.subregions": 10_000,
     "method.support.size": 20_000,
     "method.support.grow_by": 20_000,
+    "method.support_size": 20_000,
     "method.surrogate.candidates": 1_000_000,
     "method.surrogate.path_features": 1_000_000,
     "method.surrogate.starts": 10_000,
@@ -47,6 +48,7 @@ _TABLES = (
     (_DIMENSION, "method.surrogate.candidates"),
     (_DIMENSION, "method.acquisition.candidates"),
     ("method.support.size", "method.support.size"),  # the kernel between its points
+    ("method.support_size", "method.support_size"),
 )
 """Tables of 8 bytes per number that a run holds at some time."""
 

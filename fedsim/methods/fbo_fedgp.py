@@ -62,7 +62,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedsim.crypto import Encryption, Scheme, SecureSum, fraction_bits_for
+from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
 from fedsim.methods.common import SilentServer, check_initial_points
 from fedsim.methods.fedgp_client import Client, Work
@@ -72,6 +72,7 @@ from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.summaries import Summaries, SummaryLayout
+from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 
@@ -131,9 +132,7 @@ class FBOFedGP:
         output_scale: float = 1.0,
         surrogate: SurrogateSettings = SurrogateSettings(),
     ) -> None:
-        require(math.isfinite(output_mean), "method.output_mean", "a number", output_mean)
-        fits = 0 < output_scale < math.inf
-        require(fits, "method.output_scale", "a number above 0", output_scale)
+        check_output_constants(output_mean, output_scale)
         if hyperparameters == "shared" and not surrogate.fit_every:
             raise ConfigError(
                 "method.surrogate.fit_every: expected at least 1, as method.hyperparameters is "
@@ -146,11 +145,8 @@ class FBOFedGP:
         space, shared = context.space, hyperparameters == "shared"
         floor = surrogate.noise_floor if shared else surrogate.noise_ratio
         # abs(K_i) is at most n / eta, and so is all else that is not sent in several parts.
-        bits = fraction_bits_for(2.0 * (self._initial_points + context.rounds) / floor)
-        try:
-            self._scheme = Scheme(encryption, bits, minimum_members, strict_decryption)
-        except ConfigError as error:
-            raise ConfigError(f"method.{error}") from None
+        most = 2.0 * (self._initial_points + context.rounds) / floor
+        self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
         scales = sum(space.embedded_widths) if surrogate.ard else 1
         self._work = Work(
             context,
@@ -162,7 +158,7 @@ class FBOFedGP:
                     shared,
                     outputs == "sums",
                     floor,
-                    bits,
+                    self._scheme.fraction_bits,
                     minimum_fits=minimum_members,
                     output_scale=output_scale,
                 )
@@ -176,7 +172,7 @@ class FBOFedGP:
         logs.append(math.log(max(surrogate.noise_ratio, floor)))
         self._first = Constants(np.array(logs), np.array([output_mean, output_scale]))
         if self._uses_sums:
-            self._aggregator()  # checks the number of clients
+            aggregator_of(self._scheme, context.agents)  # checks their number
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -188,18 +184,12 @@ class FBOFedGP:
         if not self._uses_sums:
             return SilentServer()
         return Server(
-            self._aggregator(),
+            aggregator_of(self._scheme, self._context.agents),
             self._work.summaries,
             self._support_sets,
             self._first,
             self._context.rounds,
         )
-
-    def _aggregator(self) -> SecureSum:
-        try:
-            return self._scheme.aggregator(range(self._context.agents))
-        except ConfigError as error:
-            raise ConfigError(f"method.minimum_members: {error}") from None
 
 
 def _schedules(use: str, mixing: Mixing | list[Mixing], agents: int) -> list[Schedule]:

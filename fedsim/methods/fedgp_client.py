@@ -11,7 +11,7 @@ from fedsim.errors import RunError
 from fedsim.methods.common import initial_design
 from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import OwnModel, SurrogateSettings
-from fedsim.methods.own_probability import Schedule
+from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries
 from fedsim.methods.summaries import Summaries, basis_of
 from fedsim.methods.support_sets import CENTRES
@@ -69,7 +69,7 @@ class Client:
             space = work.context.space
             cube = whole_cube(space.dimension)
             return initial_design(space, cube, self._initial_points, rng)
-        if message is None or self._is_own(step, rng):  # lines 14-17
+        if message is None or queries_own(self._schedule, rng):  # lines 14-17
             self._prepare(rng)
             assert self._prepared is not None
             return [Proposal(self._prepared[1], "own")]
@@ -79,7 +79,7 @@ class Client:
 
     def prepare(self, step: int, rng: Keys) -> None:
         """Choose a query from the own model ahead."""
-        if step > 0 and self._is_own(step, rng):
+        if step > 0 and queries_own(self._schedule, rng):
             self._prepare(rng)
 
     def _prepare(self, rng: Keys) -> None:
@@ -89,10 +89,6 @@ class Client:
     def _choose(self, posterior: ExactGP | SparsePosterior, rng: Keys, t: int) -> Array:
         model = self._model
         return self._work.queries.choose(posterior, model.inputs, model.outputs, rng, t)
-
-    def _is_own(self, step: int, rng: Keys) -> bool:
-        r = 1.0 - rng("own-or-global").random()  # in (0, 1], so that p_1 = 0 means never
-        return bool(r <= self._schedule(step))
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Add evaluations to the history."""

@@ -14,15 +14,18 @@ part in detail. What is different from FBO-FedGP:
 - **Own data are exact.** A client takes its own summary out of the sum, and adds its own data as
   they are (:mod:`fedsim.surrogates.pic`). Where one of its own best points has a higher posterior
   mean than the shared centre, it searches around that.
-- **Robust outputs** (:mod:`fedsim.methods.robust_outputs`), in units that follow the region.
+- **Robust outputs** (:mod:`fedsim.methods.robust_outputs`), in units that follow from the global
+  posterior in the region.
 - Sums hold whitened summaries (:mod:`fedsim.methods.region_sums`), which a small region needs.
 - Hyper-parameters are fitted in rounds that everyone knows, by all clients, so that sums of
   different members do not show one client's fit, but where few have one.
-- A client queries with probability p_t from its own data alone, in all of the space: p_t does not
-  rise to 1, as the shared posterior holds the client's own data anyway.
+- A client queries with probability p_t from its own data, in all of the space, with the shared
+  hyper-parameters and units: p_t does not rise to 1, as the shared posterior holds its data anyway.
 
-The server sees what it sees of FBO-FedGP: the ciphertexts and the decrypted sum. That is the
-number of observations inside the region, and the sums of their outputs, in place of all.
+The server sees what it sees of FBO-FedGP: the ciphertexts and the decrypted sum, which holds the
+summaries, the number of all observations, and in some rounds the hyper-parameters. Centre, units
+and all else that is shared follow from that. The support sets are closer to the data here, and sums
+in several regions tell more about them than the same sum again.
 
 =============  ==========================================================  =========
 symbol         meaning                                                     shape
@@ -31,6 +34,8 @@ S              the support set, embedded; fills the region                 (s, E
 W, v           the sums of whitened summaries                              (s, s), (s,)
 p_t            probability of a query from the client's own data alone
 L_t            the region's width
+eta            the ratio of noise to prior variance
+E              coordinates of embedded points
 =============  ==========================================================  =========
 """
 
@@ -40,9 +45,10 @@ import math
 
 import numpy as np
 
-from fedsim.crypto import Encryption, Scheme, SecureSum, fraction_bits_for
+from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
 from fedsim.methods.common import check_initial_points
+from fedsim.methods.fedgp_server import Constants
 from fedsim.methods.fedgp_tr_client import RegionClient, RegionWork
 from fedsim.methods.fedgp_tr_server import RegionServer
 from fedsim.methods.own_model import SurrogateSettings
@@ -50,6 +56,7 @@ from fedsim.methods.own_probability import own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.region_sums import RegionSums
 from fedsim.methods.robust_outputs import LARGEST
+from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.trust_regions import RegionSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 
@@ -95,9 +102,7 @@ class FBOFedGPTrustRegions:
         surrogate: SurrogateSettings = SurrogateSettings(),
     ) -> None:
         require(support_size >= 2, "method.support_size", "at least 2", support_size)
-        require(math.isfinite(output_mean), "method.output_mean", "a number", output_mean)
-        fits = 0 < output_scale < math.inf
-        require(fits, "method.output_scale", "a number above 0", output_scale)
+        check_output_constants(output_mean, output_scale)
         if acquisition.kind == "thompson":
             raise ConfigError(
                 "method.acquisition.kind: expected ucb, ei or pi, got 'thompson'; fbo-fedgp has it"
@@ -115,16 +120,12 @@ class FBOFedGPTrustRegions:
         self._work = RegionWork(context, sums, queries, points)
         scale = surrogate.length_scale or 0.25 * math.sqrt(context.space.dimension)
         ratio = max(surrogate.noise_ratio, surrogate.noise_floor)
-        self._logs = np.log([*[scale] * sums.scales, ratio])
-        self._units = np.array([output_mean, output_scale])
+        logs = np.log([*[scale] * sums.scales, ratio])
+        self._first = Constants(logs, np.array([output_mean, output_scale]))
         # abs(W_i), v_i and the misfit are at most n x^2 / eta.
         most = 2.0 * (points + context.rounds) * LARGEST**2 / surrogate.noise_floor
-        try:
-            bits = fraction_bits_for(most)
-            self._scheme = Scheme(encryption, bits, minimum_members, strict_decryption)
-        except ConfigError as error:
-            raise ConfigError(f"method.{error}") from None
-        self._aggregator()  # checks the number of clients
+        self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
+        aggregator_of(self._scheme, context.agents)  # checks their number
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -134,17 +135,10 @@ class FBOFedGPTrustRegions:
         """Return a new server program."""
         return RegionServer(
             self._context,
-            self._aggregator(),
+            aggregator_of(self._scheme, self._context.agents),
             self._work.sums,
             self._region,
-            self._support_size,
-            self._fit_every,
-            self._logs,
-            self._units,
+            support_size=self._support_size,
+            fit_every=self._fit_every,
+            first=self._first,
         )
-
-    def _aggregator(self) -> SecureSum:
-        try:
-            return self._scheme.aggregator(range(self._context.agents))
-        except ConfigError as error:
-            raise ConfigError(f"method.minimum_members: {error}") from None

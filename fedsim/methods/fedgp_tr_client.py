@@ -11,16 +11,17 @@ from fedsim.acquisition import whole_cube
 from fedsim.crypto import SumClient
 from fedsim.errors import RunError
 from fedsim.methods.common import initial_design
-from fedsim.methods.own_probability import Schedule
+from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries, best_points
-from fedsim.methods.region_sums import RegionSums
+from fedsim.methods.region_sums import RegionSums, prior_deviation
 from fedsim.methods.robust_outputs import robust
-from fedsim.methods.summaries import basis_of
+from fedsim.methods.summaries import Basis, basis_of, support_of
 from fedsim.methods.trust_regions import region_around
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal, Request
 from fedsim.rng import Keys
 from fedsim.space import Array
 from fedsim.surrogates.dpitc import Summary
+from fedsim.surrogates.marginals import Marginals
 from fedsim.surrogates.pic import exact_with_summaries
 
 
@@ -64,41 +65,45 @@ class RegionClient:
             cube = whole_cube(space.dimension)
             return initial_design(space, cube, self._work.initial_points, rng)
         assert message is not None
-        own = 1.0 - rng("own-or-global").random() <= self._schedule(step)  # p_1 = 0 means never
-        if own or "sum" not in message.payload:
-            return [Proposal(self._own_query(message.payload, rng), "own")]
-        return [Proposal(self._shared_query(message.payload, rng), "global")]
+        own = queries_own(self._schedule, rng) or "sum" not in message.payload
+        source, choose = ("own", self._own) if own else ("global", self._shared)
+        return [Proposal(choose(message.payload, rng), source)]
 
-    def _own_query(self, payload: Payload, rng: Keys) -> Array:
-        """Return a query from own data alone, anywhere."""
-        work, basis = self._work, basis_of(payload)
-        x, Z = robust(self._outputs, basis.units), work.context.space.embed(self._inputs)
+    def _own(self, payload: Payload, rng: Keys) -> Array:
+        """Return a query from own data, with what is shared of the prior, anywhere."""
+        sums, basis = self._work.sums, basis_of(payload)
         if "sum" in payload:
-            scale = work.sums.read(payload["sum"], len(basis.points)).deviation
+            total = sums.read(payload["sum"], len(basis.points))
+            deviation = prior_deviation(total.summary, total.count)
         else:
-            scale = work.sums.own(basis, self._inputs, self._outputs).deviation
-        support = work.sums.support(basis)
-        posterior = exact_with_summaries(support, basis.eta, None, Z, x).in_units_of(scale)
-        return work.queries.choose(posterior, self._inputs, self._outputs, rng, rng.step)
+            deviation = prior_deviation(self._summary(basis), float(len(self._outputs)))
+        posterior = self._given(basis, None).in_units_of(deviation)
+        return self._work.queries.choose(posterior, self._inputs, self._outputs, rng, rng.step)
 
-    def _shared_query(self, payload: Payload, rng: Keys) -> Array:
+    def _shared(self, payload: Payload, rng: Keys) -> Array:
         """Return a query from own data and others' summaries, in a region."""
-        work, basis = self._work, basis_of(payload)
-        x, Z = robust(self._outputs, basis.units), work.context.space.embed(self._inputs)
-        total = work.sums.read(payload["sum"], len(basis.points))
+        basis, space = basis_of(payload), self._work.context.space
+        total = self._work.sums.read(payload["sum"], len(basis.points))
         others = total.summary
         if self._agent in payload["members"]:
-            others = _without(others, work.sums.own(basis, self._inputs, self._outputs).summary)
-        support = work.sums.support(basis)
-        posterior = exact_with_summaries(support, basis.eta, others, Z, x)
+            others = _without(others, self._summary(basis))
+        posterior = self._given(basis, others)
         # Own points may be better than the shared centre, which others know as little of.
         centres = np.vstack([payload["centre"], best_points(self._inputs, self._outputs)])
-        means = posterior.moments(work.context.space.embed(centres))[0]
-        width = float(payload["width"])
-        region = region_around(work.context.space, centres[int(np.argmax(means))], width)
-        posterior = posterior.in_units_of(total.deviation)
+        means = posterior.moments(space.embed(centres))[0]
+        region = region_around(space, centres[int(np.argmax(means))], float(payload["width"]))
+        posterior = posterior.in_units_of(prior_deviation(total.summary, total.count))
         t = int(payload["round"])
-        return work.queries.choose(posterior, self._inputs, self._outputs, rng, t, region)
+        return self._work.queries.choose(posterior, self._inputs, self._outputs, rng, t, region)
+
+    def _given(self, basis: Basis, others: Summary | None) -> Marginals:
+        """Return the posterior of outputs x given own data and others' summaries."""
+        x, Z = robust(self._outputs, basis.units), self._work.context.space.embed(self._inputs)
+        support = support_of(basis, self._work.sums.family)
+        return exact_with_summaries(support, basis.eta, others, Z, x)
+
+    def _summary(self, basis: Basis) -> Summary:
+        return self._work.sums.summary(basis, self._inputs, self._outputs)
 
     def observe(self, observations: Sequence[Observation]) -> None:
         """Add evaluations to the history."""
@@ -116,11 +121,8 @@ class RegionClient:
         return self._sums.reply(request, self._vector)
 
     def _vector(self, payload: Payload) -> Array:
-        space = self._work.context.space
-        region = region_around(space, payload["centre"], float(payload["width"]))
-        return self._work.sums.vector(
-            basis_of(payload), region, bool(payload["fit"]), self._inputs, self._outputs
-        )
+        basis, fits = basis_of(payload), bool(payload["fit"])
+        return self._work.sums.vector(basis, fits, self._inputs, self._outputs)
 
 
 def _without(total: Summary, own: Summary) -> Summary:

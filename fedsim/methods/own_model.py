@@ -17,6 +17,7 @@ from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWor
 from fedsim.protocol import Observation
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import ExactGP, best_variance, condition
+from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.scaling import standardised
 
@@ -31,8 +32,8 @@ class SurrogateSettings:
         length_scale: in unit-cube coordinates, until the first fit or without fits; None: a quarter
             of the cube's diagonal, sqrt(D) / 4.
         noise_ratio: noise variance over the prior's, until the first fit or without fits; above 0.
-        noise_floor: the least noise ratio of the global model, above 0; public, as the fixed point
-            of the encrypted sum follows from it.
+        noise_floor: the least noise ratio of the global model, above 0, at most 10; public,
+            as the fixed point of the encrypted sum follows from it.
         fit_every: clients refit their own at multiples of this many observations; 0: never.
     """
 
@@ -51,6 +52,8 @@ class SurrogateSettings:
             value = getattr(self, name)
             valid = value is None or 0 < value < math.inf
             require(valid, f"{where}.{name}", "a number above 0", value)
+        floor, most = self.noise_floor, NOISE_RATIO_BOUNDS[1]
+        require(floor <= most, f"{where}.noise_floor", f"at most {most:g}", floor)
         require(self.fit_every >= 0, f"{where}.fit_every", "at least 0", self.fit_every)
         Kernel(self.kernel, (1.0,), 1.0)  # checks the family
 

@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any
 
 from fedsim.errors import ConfigError, RunError
+from fedsim.rng import Keys
 from fedsim.usercode.calling import user_code
 from fedsim.usercode.loading import load_class
 
@@ -73,6 +74,12 @@ class UsersProbability:
                 f"t = {t}, got {p!r}"
             )
         return float(p)
+
+
+def queries_own(schedule: Schedule, keys: Keys) -> bool:
+    """Return whether the agent of ``keys`` queries from its own model in this step."""
+    r = 1.0 - keys("own-or-global").random()  # in (0, 1], so that p_1 = 0 means never
+    return bool(r <= schedule(keys.step))
 
 
 _POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")

@@ -131,7 +131,7 @@ class Queries:
         else:
             box = region.box
             common = self._in_region(region, keys.seed, t)
-            near = region.inside(space, self._near(region.centre[None], box, keys))
+            near = self._near(region.centre[None], box, keys)
         candidates = np.concatenate([common, near])
         function: PosteriorPath | OfPosterior
         if s.kind == "thompson":

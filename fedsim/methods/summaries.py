@@ -171,13 +171,35 @@ def basis_of(payload: Payload) -> Basis:
     return Basis(payload["support"], payload["logs"], payload["units"])
 
 
-def within_bounds(logs: Array, noise_floor: float) -> Array:
-    """Return logarithms of length scales and eta, shape (p + 1,), inside their bounds."""
+def support_of(basis: Basis, family: Family) -> Support:
+    """Return the support set with the kernel on it."""
+    return support(Kernel(family, tuple(np.exp(basis.logs[:-1]).tolist()), 1.0), basis.points)
+
+
+def from_upper_triangle(entries: Array, s: int) -> Array:
+    """Return the symmetric matrix (s, s) with an upper triangle that is given row by row."""
+    matrix = np.zeros((s, s))
+    matrix[np.triu_indices(s)] = entries
+    matrix += np.triu(matrix, 1).T
+    return matrix
+
+
+def averaged(logs: Array, fits: float, minimum_fits: int, noise_floor: float) -> Array | None:
+    """Return the average of fitted logarithms inside their bounds, shape (p + 1,).
+
+    Args:
+        logs: their sum, shape (p + 1,).
+        fits: how many.
+        minimum_fits: of fewer there is no average: None.
+        noise_floor: the least eta.
+    """
+    if fits < minimum_fits - 0.5:
+        return None
     lower = [math.log(LENGTH_SCALE_BOUNDS[0])] * (len(logs) - 1)
     upper = [math.log(LENGTH_SCALE_BOUNDS[1])] * (len(logs) - 1)
     lower.append(math.log(noise_floor))
     upper.append(math.log(NOISE_RATIO_BOUNDS[1]))
-    return np.clip(logs, lower, upper)
+    return np.clip(logs / fits, lower, upper)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,9 +270,7 @@ class Summaries:
     def _model_of(self, basis: Basis, total: Array) -> GlobalModel:
         s, layout = len(basis.points), self.layout
         parts = layout.unpack(total, s)
-        covariance = np.zeros((s, s))
-        covariance[np.triu_indices(s)] = parts["covariance"]
-        covariance += np.triu(covariance, 1).T
+        covariance = from_upper_triangle(parts["covariance"], s)
         units, means = basis.units, parts["means"]
         misfit = float(parts["misfit"][0]) if layout.shared else 0.0
         if layout.moments:
@@ -268,17 +288,14 @@ class Summaries:
         variance = best_variance(posterior, misfit, max(float(parts["count"][0]), 1.0)) or 1.0
         posterior = posterior.in_units_of(math.sqrt(variance))
         fits = float(parts["fits"][0])
-        enough = fits > layout.minimum_fits - 0.5
-        logs = basis.logs
-        if enough:
-            logs = within_bounds(parts["logs"] / fits, layout.noise_floor)
+        found = averaged(parts["logs"], fits, layout.minimum_fits, layout.noise_floor)
+        logs = basis.logs if found is None else found
         return GlobalModel(posterior, units, logs, variance)
 
     def _support_of(self, basis: Basis) -> Support:
         key = basis.points.tobytes() + basis.logs.tobytes()
         if self._support is None or self._support[0] != key:
-            kernel = Kernel(self.layout.family, tuple(np.exp(basis.logs[:-1]).tolist()), 1.0)
-            self._support = key, support(kernel, basis.points)
+            self._support = key, support_of(basis, self.layout.family)
         return self._support[1]
 
     def _units(self, units: Array, count: float, first: float, second: float) -> Array:

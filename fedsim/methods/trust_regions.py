@@ -3,8 +3,8 @@
 Paper: Eriksson et al., Scalable Global Optimization via Local Bayesian Optimization (TuRBO,
 NeurIPS 2019), for trust regions.
 
-Deviation: widths follow the round alone, not successes and failures, as a count of these would
-show the server more than the sums do.
+Deviations: widths follow the round alone, not successes and failures, as a count of these would
+show the server more than the sums do. Regions are cubes, also where length scales differ.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedsim.acquisition import whole_cube
 from fedsim.acquisition.candidates import sobol_points
 from fedsim.errors import require
 from fedsim.space import Array, Box, Choice, Space
+from fedsim.space.cells import Discrete
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class RegionSettings:
 
     Attributes:
         whole: the share of the rounds in which the region is the whole space, from 0 to 1.
-        smallest: the width in the last round, above 0 and at most 1; between, widths shrink by the
-            same factor every round.
+        smallest: the width in the last round, from 1e-6 to 1; between, widths shrink by the same
+            factor every round.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -36,9 +38,8 @@ class RegionSettings:
 
     def __post_init__(self) -> None:
         require(0 <= self.whole <= 1, "method.region.whole", "a share from 0 to 1", self.whole)
-        fits = 0 < self.smallest <= 1
-        expected = "a width above 0 and at most 1"
-        require(fits, "method.region.smallest", expected, self.smallest)
+        fits = 1e-6 <= self.smallest <= 1
+        require(fits, "method.region.smallest", "a width from 1e-6 to 1", self.smallest)
 
     def width(self, t: int, rounds: int) -> float:
         """Return the width in round t = 1, 2, ... of ``rounds``, in (0, 1]."""
@@ -61,29 +62,41 @@ class Region:
     box: Box
 
     def fill(self, space: Space, count: int, generator: np.random.Generator) -> Array:
-        """Return points of the space in the region, evenly spread, shape (at most count, D).
-
-        The first is the centre. Points that the space's finitely many values move out are left out.
-        """
+        """Return points of the space in the region, evenly spread, its centre first, (count, D)."""
         lower, upper = np.array(self.box.lower), np.array(self.box.upper)
         spread = lower + (upper - lower) * sobol_points(space.dimension, count - 1, generator)
-        return np.concatenate([self.centre[None], self.inside(space, spread)])
-
-    def inside(self, space: Space, U: Array) -> Array:
-        """Return those rows of ``U`` (n, D), as points of the space, that lie in the region."""
-        points = space.snap(self.box.clip(U))
-        return points[self.box.contains(points)]
+        return np.concatenate([self.centre[None], space.snap(self.box.clip(spread))])
 
 
 def region_around(space: Space, centre: Array, width: float) -> Region:
     """Return a cube around a point of the space, cut at the space's borders.
 
+    Where a number has finitely many values, its borders are values, and the values next to the
+    centre's are in any region; of a choice all options are.
+
     Args:
         space: the search space.
         centre: the point, shape (D,).
-        width: the cube's edge, above 0. Choices have all of their options in any region.
+        width: the cube's edge, above 0; from 1 on, the region is the whole space.
     """
+    if width >= 1.0:
+        return Region(centre, whole_cube(space.dimension))
     lower, upper = np.clip(centre - width / 2.0, 0.0, 1.0), np.clip(centre + width / 2.0, 0.0, 1.0)
-    choices = [isinstance(p, Choice) for p in space.parameters]
-    lower[choices], upper[choices] = 0.0, 1.0
+    for d, parameter in enumerate(space.parameters):
+        if isinstance(parameter, Choice):
+            lower[d], upper[d] = 0.0, 1.0
+        elif parameter.cells is not None:
+            lower[d], upper[d] = _values_between(parameter.cells, centre[d], lower[d], upper[d])
     return Region(centre, Box(tuple(lower.tolist()), tuple(upper.tolist())))
+
+
+def _values_between(
+    cells: Discrete, centre: float, lower: float, upper: float
+) -> tuple[float, float]:
+    """Return borders that hold the values between others, and those next to the centre's."""
+    here, first, last = (int(cells.indices(np.array(u))) for u in (centre, lower, upper))
+    first += bool(cells.units(np.array(first)) < lower)
+    last -= bool(cells.units(np.array(last)) > upper)
+    first, last = max(0, min(first, here - 1)), min(cells.count - 1, max(last, here + 1))
+    above = 1.0 if last == cells.count - 1 else np.nextafter(cells.units(np.array(last)), 1.0)
+    return float(cells.units(np.array(first))), float(above)

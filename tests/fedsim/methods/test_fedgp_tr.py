@@ -16,12 +16,13 @@ from fedsim.methods.queries import AcquisitionSettings
 from fedsim.methods.region_sums import RegionSums
 from fedsim.methods.robust_outputs import robust
 from fedsim.methods.summaries import Basis
-from fedsim.methods.trust_regions import RegionSettings, region_around
+from fedsim.methods.trust_regions import RegionSettings
 from fedsim.record.entries import ReleaseEntry, StepEntry, observations
 from fedsim.record.journal import read_journal
 from fedsim.results.analysis import Run
 from fedsim.simulation.in_memory import Bowl
 from fedsim.space import Choice, Parameter, Space
+from fedsim.surrogates.fit import fit
 from fedsim.testing import check_method
 
 CUBE = Space(tuple(Parameter(name, 0.0, 1.0) for name in "abc"))
@@ -55,6 +56,17 @@ class Mixed:
 
     def objective(self, agent: int) -> Any:
         return lambda p, rng: (p["c"] == "b") - abs(p["n"] - 7) / 50 - (p["x"] - 0.3) ** 2
+
+
+class Levels:
+    """A grid."""
+
+    direction = "maximize"
+    agents = 4
+    space = Space((Parameter("a", 0.0, 1.0, levels=30), Parameter("b", 0.0, 1.0, levels=30)))
+
+    def objective(self, agent: int) -> Any:
+        return lambda p, rng: -((p["a"] - 0.62) ** 2) - (p["b"] - 0.31) ** 2 + rng.normal(0.0, 0.05)
 
 
 def simulate(folder: Path, **changes: Any) -> Run:
@@ -94,18 +106,20 @@ def test_one_sum_in_each_round_but_the_last(tmp_path: Path) -> None:
 
 
 def test_queries_stay_in_regions(tmp_path: Path) -> None:
-    """Round by round all shared queries fit in boxes of the round's width, one per client."""
-    run = simulate(tmp_path, method={"own_probability": 0.3}, rounds=20)
-    sources = set()
-    for t, record in observations(read_journal(run.runs[0].folder.journal)):
-        if t > 0:
-            sources.add(record.source)
-    assert sources == {"own", "global"}
-    last = run.observations[run.observations["round"] == 20]
-    points = last[last["source"] == "global"][["point.x1", "point.x2", "point.x3"]].to_numpy()
-    assert len(points) >= 2
-    # The box of the sphere is 200 wide, the last region 0.03 of it; centres are one another's.
-    assert (np.ptp(points, axis=0) <= 2 * 0.03 * 200 + 1e-9).all()
+    """Two shared queries of a round are apart by its width at most, if centres are the same."""
+    run = simulate(tmp_path, rounds=20)
+    table = run.observations[run.observations["round"] > 0]
+    assert set(table["source"]) == {"own", "global"}
+    names = ["point.x1", "point.x2", "point.x3"]
+    shared, widths, compared = table[table["source"] == "global"], information(run, "width"), 0
+    for t, points in shared.groupby("round")[names]:
+        spread = np.ptp(points.to_numpy(), axis=0).max() / 200.0  # the sphere's box is 200 wide
+        width = RegionSettings().width(cast(int, t), 20)
+        assert t == 20 or width == pytest.approx(widths[cast(int, t)])
+        # A client's own centre was queried in an earlier region, around that one's centre.
+        assert spread <= 2.0 * RegionSettings().width(cast(int, t) - 1, 20) + 1e-9
+        compared += len(points) > 1 and width < 0.3
+    assert compared >= 3
 
 
 def test_encrypted_runs_have_the_journals_of_plain_ones(tmp_path: Path) -> None:
@@ -130,6 +144,7 @@ def test_absent_clients(encryption: str, tmp_path: Path) -> None:
     for t in range(1, 13):
         if members[t - 1] == 0.0:  # no sum: all query from their own data
             assert found.get(t, set()) <= {"own", "initial"}
+    assert any("own" in found.get(t, set()) for t in range(1, 13) if members[t - 1] == 0.0)
 
 
 def test_the_server_receives_ciphertexts_shares_and_the_sum(tmp_path: Path) -> None:
@@ -149,39 +164,39 @@ def test_vectors_sum_to_what_all_data_say() -> None:
     rng = np.random.default_rng(0)
     clients = [(rng.random((n, 3)), 100.0 + rng.standard_normal(n)) for n in (4, 5, 6)]
     basis = Basis(rng.random((7, 3)), np.log([0.5, 1e-2]), np.array([99.0, 2.0]))
-    region = region_around(CUBE, np.full(3, 0.5), 0.7)
-    vectors = [sums.vector(basis, region, True, X, y) for X, y in clients]
+    vectors = [sums.vector(basis, True, X, y) for X, y in clients]
     assert {len(v) for v in vectors} == {sums.length(7)}
     total = sums.read(np.asarray(np.sum(vectors, axis=0)), 7)
-    X, y = (np.concatenate(column) for column in zip(*clients, strict=True))
-    x = robust(y, basis.units)
-    inside = x[region.box.contains(X)]
-    assert 0 < len(inside) < 15
-    np.testing.assert_allclose(
-        total.moments, [len(inside), inside.sum(), np.square(inside).sum()], rtol=1e-12
-    )
     assert (total.count, total.fits) == (15.0, 3.0)
-    parts = [sums.own(basis, *client).summary for client in clients]
-    for name in ("covariance", "means"):
+    parts = [sums.summary(basis, *client) for client in clients]
+    for name in ("covariance", "means", "misfits"):
         whole = sum(getattr(part, name) for part in parts)
         np.testing.assert_allclose(getattr(total.summary, name), whole, rtol=1e-12, atol=1e-13)
-    logs, units = sums.next_basis(basis, total)
-    assert logs.shape == (2,)
-    assert units[0] == pytest.approx(99.0 + 2.0 * np.sinh(inside.mean()))
+    x = [robust(y, basis.units) for _, y in clients]
+    fits = [fit("matern52", False, X, v - v.mean()) for (X, _), v in zip(clients, x, strict=True)]
+    scales = np.log([one.kernel.length_scales[0] for one in fits])
+    assert sums.next_logs(basis, total)[0] == pytest.approx(scales.mean())
 
 
-def test_without_enough_fits_hyperparameters_stay() -> None:
-    sums = RegionSums(CUBE, "matern52", False, 1e-4, 3)
+@pytest.mark.parametrize("constant", [0.0, 0.1, 0.7, 1e5])
+def test_without_enough_fits_hyperparameters_stay(constant: float) -> None:
+    """One fit is too few, and equal outputs have none."""
+    sums = RegionSums(CUBE, "matern52", False, 1e-4, 2)
     rng = np.random.default_rng(1)
     basis = Basis(rng.random((4, 3)), np.log([0.5, 1e-2]), np.array([0.0, 1.0]))
-    region = region_around(CUBE, np.full(3, 0.5), 1.0)
     X, y = rng.random((5, 3)), rng.standard_normal(5)
-    for fits, constant in ((False, False), (True, True), (True, False)):
-        outputs = np.zeros(5) if constant else y
-        vector = sums.vector(basis, region, fits, X, outputs)
-        total = sums.read(vector, 4)
-        assert total.fits == float(fits and not constant)
-        np.testing.assert_array_equal(sums.next_basis(basis, total)[0], basis.logs)
+    equal = np.full(5, constant)
+    for fits, outputs, count in ((False, y, 0.0), (True, equal, 0.0), (True, y, 1.0)):
+        total = sums.read(sums.vector(basis, fits, X, outputs), 4)
+        assert total.fits == count
+        np.testing.assert_array_equal(sums.next_logs(basis, total), basis.logs)
+
+
+def test_on_a_grid_queries_do_not_repeat_one_point(tmp_path: Path) -> None:
+    run = simulate(tmp_path, scenario={"name": Levels}, rounds=16)
+    last = run.observations[run.observations["round"] > 10]
+    shared = last[last["source"] == "global"][["point.a", "point.b"]]
+    assert len(shared.drop_duplicates()) >= 3
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1e9])
@@ -209,6 +224,7 @@ def test_all_kinds_of_parameters(tmp_path: Path) -> None:
         ({"own_probability": 1.5}, "method.own_probability: expected"),
         ({"minimum_members": 5}, r"method\.minimum_members: .*5 to 1024 agents"),
         ({"region": {"smallest": 2}}, "method.region.smallest: expected a width"),
+        ({"surrogate": {"noise_floor": 1e3}}, "method.surrogate.noise_floor: expected"),
     ],
 )
 def test_settings_are_checked(changes: dict[str, Any], expected: str, tmp_path: Path) -> None:

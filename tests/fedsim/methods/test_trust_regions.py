@@ -28,6 +28,7 @@ def test_widths_follow_the_schedule() -> None:
         ({"whole": -0.1}, "method.region.whole"),
         ({"whole": float("nan")}, "method.region.whole"),
         ({"smallest": 0.0}, "method.region.smallest"),
+        ({"smallest": 1e-7}, "method.region.smallest"),
         ({"smallest": 1.1}, "method.region.smallest"),
     ],
 )
@@ -50,14 +51,39 @@ def test_a_region_is_cut_at_the_borders_and_filled_evenly() -> None:
         assert len(set(cells)) == 32  # a net: every 32nd of an edge has one point
 
 
+@pytest.mark.parametrize("centre", [[0.0, 1.0, 0.3], [0.5, 0.5, 0.5]])
+def test_a_region_of_width_1_is_the_whole_space(centre: list[float]) -> None:
+    box = region_around(CUBE, np.array(centre), 1.0).box
+    assert (box.lower, box.upper) == ((0.0,) * 3, (1.0,) * 3)
+
+
 def test_points_of_other_spaces_stay_inside() -> None:
-    space = Space((Choice("loss", ["hinge", "log", "square"]), Parameter("n", 0, 9, integer=True)))
-    centre = space.snap(np.array([[0.1, 0.55]]))[0]
-    region = region_around(space, centre, 0.1)
-    points = region.fill(space, 65, np.random.default_rng(0))
+    space = Space(
+        (
+            Choice("loss", ["hinge", "log", "square"]),
+            Parameter("n", 0, 9, integer=True),
+            Parameter("m", 1, 1000, "log", integer=True),
+            Parameter("level", 0.0, 1.0, levels=11),
+        )
+    )
+    centre = space.snap(np.array([[0.1, 0.55, 0.0, 1.0]]))[0]
+    region = region_around(space, centre, 0.01)
+    assert region.box.contains(centre[None]).all()
+    points = region.fill(space, 129, np.random.default_rng(0))
+    assert points.shape == (129, 4)
     np.testing.assert_array_equal(points, space.snap(points))
     assert region.box.contains(points).all()
-    assert len(np.unique(points[:, 0])) == 3  # all options
-    assert len(np.unique(points[:, 1])) <= 2
-    outside = np.array([[0.9, 0.0]])
-    assert len(region.inside(space, outside)) <= 1
+    found = [{space.to_point(u)[name] for u in points} for name in space.names]
+    # All options, and the values next to the centre's, however small the region is.
+    assert found[0] == {"hinge", "log", "square"}
+    assert found[1] == {4, 5, 6}
+    assert found[2] == {1, 2}
+    assert sorted(found[3]) == pytest.approx([0.9, 1.0])
+    wider = region_around(space, centre, 0.5).fill(space, 513, np.random.default_rng(0))
+    assert {space.to_point(u)["n"] for u in wider} == {3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize("width", [1e-6, 0.03, 0.5])
+def test_a_region_holds_its_centre(width: float) -> None:
+    for centre in np.random.default_rng(1).random((200, 3)):
+        assert region_around(CUBE, centre, width).box.contains(centre[None]).all()
