@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import runner
 from fedsim.config.experiment import Experiment, prepare
-from fedsim.errors import ConfigError, FedsimError, UserCodeError
+from fedsim.errors import KEPT, ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
 from fedsim.usercode.importing import imports_kept, refuse_while_importing
@@ -220,7 +220,7 @@ def evaluate(
 def _followed(progress: bool | None, listener: Listener | None) -> Iterator[Listener]:
     """Yield what follows a run: the caller's listener, or a display where somebody may see it."""
     if listener is not None or progress is False:
-        yield listener or Listener()
+        yield Listener() if listener is None else listener
         return
     from fedsim.cli.consoles import make_console
     from fedsim.cli.display import LiveDisplay
@@ -243,6 +243,5 @@ def _presented(error: FedsimError) -> FedsimError:
         known = "fedsim.resume(" in told or "fedsim resume" in told
         if not known and error.exit_code != ConfigError.exit_code:
             again = f"continue with: fedsim.resume({str(error.folder)!r})"
-            kept = "what was recorded is kept"
-            error.add_note(f"\n{again}" if kept in told else f"\n{kept}; {again}")
+            error.add_note(f"\n{again}" if KEPT in told else f"\n{KEPT}; {again}")
     return error.with_traceback(None)

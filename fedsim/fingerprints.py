@@ -34,7 +34,7 @@ def with_noise(found: str, *, system: bool) -> str:
     return found + ("-system-noise" if system else "")
 
 
-def settings_of(config: Mapping[str, Any]) -> str:
+def fingerprint_settings(config: Mapping[str, Any]) -> str:
     """Return the fingerprint of a resolved configuration without variants, for all of its seeds.
 
     Raises:

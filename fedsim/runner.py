@@ -15,7 +15,7 @@ from fedsim.config.experiment import Experiment
 from fedsim.config.model import PrivacyConfig, delta_of
 from fedsim.errors import of_run
 from fedsim.files import slugify, user_path
-from fedsim.fingerprints import settings_of
+from fedsim.fingerprints import fingerprint_settings
 from fedsim.privacy.budget import Budget
 from fedsim.record.journal import check_journal
 from fedsim.record.locking import locked
@@ -64,7 +64,7 @@ def run(
     checks, code = check(experiment), experiment.code
     # Before anything is evaluated: that may take long, or end this process.
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    origin = Origin.of(code, experiment.data_dir, _settings(experiment))
+    origin = Origin.of(code, experiment.data_dir, _fingerprints(experiment))
     begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
     with removed_on_error(folder), locked(folder, wait_seconds=1.0):
         checks, placement = place(experiment, checks, experiment.jobs, jobs, listener)
@@ -103,7 +103,7 @@ def resume(
     origin = Origin.read(path)
     experiment, changed = experiment_of(path, origin, overrides, given)
     with of_run(path), locked(path, wait_seconds=1.0):
-        require_same_run(origin, _settings(experiment), path)
+        require_same_run(origin, _fingerprints(experiment), path)
         require_same_record(changed, (one for _, _, one in _folders(experiment, path)))
         for label, seed, one in _folders(experiment, path):
             restore_configuration(one, experiment.variants[label], seed)
@@ -155,10 +155,10 @@ def make_jobs(experiment: Experiment, folder: Path, checks: Checks) -> list[Job]
     ]
 
 
-def _settings(experiment: Experiment) -> dict[str, str]:
+def _fingerprints(experiment: Experiment) -> dict[str, str]:
     """Return the fingerprint of every variant's settings."""
     return {
-        label: settings_of(variant.model_dump(mode="json"))
+        label: fingerprint_settings(variant.model_dump(mode="json"))
         for label, variant in experiment.variants.items()
     }
 

@@ -1,6 +1,6 @@
 """SIGTERM and SIGHUP stop a process as Ctrl-C does, and say which of them it was.
 
-Ctrl-C twice in a moment is Ctrl-C once.
+A second Ctrl-C within a second is ignored.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from types import FrameType
 
 HANDLED = (signal.SIGTERM, signal.SIGHUP)
 
-CALM_SECONDS = 1.0
-"""How long Ctrl-C has no further effect: a second one would disturb what the first one has begun,
-such as to record that it stopped the run, and to say how it is continued."""
+REPEAT_SECONDS = 1.0
+"""How long after a Ctrl-C another one is ignored: it would disturb what the first one has begun,
+such as recording that it stopped the run."""
 
 
 def _name(number: int) -> str:
@@ -74,7 +74,7 @@ class StopSignals:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if now - self._interrupted > CALM_SECONDS:
+        if now - self._interrupted > REPEAT_SECONDS:
             self._interrupted = now
             raise KeyboardInterrupt
 
@@ -99,16 +99,37 @@ class StopSignals:
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Let what stops this thread's process wait until the block has ended.
+def stops_deferred() -> Iterator[None]:
+    """Let what stops this process wait until the block has ended.
 
-    For imports of libraries that do not survive when they are broken off half-way.
+    For imports of libraries that do not survive when they are broken off half-way. Only the main
+    thread is ever broken off, so that elsewhere it has no effect. The handlers are replaced, since
+    to block the signals is not enough: the system gives them to another thread, and Python still
+    calls their handlers in the main thread.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *HANDLED))
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    found = {number: signal.getsignal(number) for number in (*HANDLED, signal.SIGINT)}
+    handlers = {number: one for number, one in found.items() if callable(one)}
+    deferring, came = True, list[int]()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if deferring:
+            came.append(number)
+        else:  # it came while the handlers are being restored
+            handlers[signal.Signals(number)](number, frame)
+
+    for number in handlers:
+        signal.signal(number, note)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        deferring = False
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for first in came[:1]:
+            handlers[signal.Signals(first)](first, None)
 
 
 def why_stopped(error: BaseException) -> str:

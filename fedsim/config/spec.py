@@ -59,11 +59,6 @@ class RunSpec:
         return fingerprint(self.scenario, self.method, self.rounds, self.seed, self.availability)
 
     @property
-    def settings(self) -> str:
-        """The same for all seeds of a variant."""
-        return fingerprint(self.scenario, self.method, self.rounds, None, self.availability)
-
-    @property
     def scenario_name(self) -> str:
         """The scenario's name as configured."""
         return str(self.scenario["name"])

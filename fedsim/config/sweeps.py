@@ -85,12 +85,12 @@ def swept(
                 found[name] = _changed(changes, settings)
             except ConfigError as error:
                 raise ConfigError(
-                    in_sweep(str(error), name, places_of(grid, side_by_side))
+                    in_sweep(str(error), name, sections_of_keys(grid, side_by_side))
                 ) from None
     return found
 
 
-def places_of(grid: Any, side_by_side: Any) -> dict[str, str]:
+def sections_of_keys(grid: Any, side_by_side: Any) -> dict[str, str]:
     """Return where the keys of a sweep are written, by dotted key: ``grid`` or ``zip``.
 
     Args:
@@ -107,7 +107,7 @@ def in_sweep(message: str, label: str, places: Mapping[str, str]) -> str:
     Args:
         message: what is wrong; it begins with a key of the variant, and a colon.
         label: the variant's label.
-        places: see :func:`places_of`.
+        places: see :func:`sections_of_keys`.
     """
     wrong, _, rest = message.partition(": ")
     rest = f"in the variant {label}: {rest}" if ", " in label else rest

@@ -10,7 +10,7 @@ from fedsim.config.construct import find, resolve_section, section_schema
 from fedsim.config.model import Config, named
 from fedsim.config.reading import drop_replaced
 from fedsim.config.schema import validate
-from fedsim.config.sweeps import VARIABLE, in_sweep, places_of
+from fedsim.config.sweeps import VARIABLE, in_sweep, sections_of_keys
 from fedsim.config.words import unknown_key
 from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL, slugify
@@ -38,7 +38,7 @@ def expand_variants(
         ConfigError: if an override is wrong.
     """
     overrides: Mapping[str, Mapping[str, Any]] = config.variants or {config.method["name"]: {}}
-    places = places_of(raw.get("grid"), raw.get("zip")) if raw else {}
+    places = sections_of_keys(raw.get("grid"), raw.get("zip")) if raw else {}
     expanded: dict[str, Config] = {}
     for label, changes in overrides.items():
         if not label.strip():

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.files import RESTORE, read_yaml, slugify, write_atomically
+from fedsim.record.layout import seed_folders
 from fedsim.usercode.sources import UserCode
 
 FILE = "origin.yaml"
@@ -63,7 +64,7 @@ class Origin:
         if (words := not_a_folder(folder)) is not None:
             raise RunFolderError(words)
         if not (folder / FILE).exists():
-            if (folder / "config.yaml").exists() and holds_seeds(folder):
+            if (folder / "config.yaml").exists() and seed_folders(folder):
                 raise RunFolderError(f"{folder / FILE}: is missing; {RESTORE}")
             raise RunFolderError(
                 f"{folder}: not a run folder (no {FILE}); give the run folder itself"
@@ -106,11 +107,6 @@ class Origin:
 @cache
 def _origin_type() -> TypeAdapter[Origin]:
     return TypeAdapter(Origin)
-
-
-def holds_seeds(folder: Path) -> bool:
-    """Return whether a folder has seeds' folders in it, or in the folders in it."""
-    return any(any(folder.glob(pattern)) for pattern in ("seed-*", "*/seed-*"))
 
 
 def not_a_folder(path: Path) -> str | None:

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.files import read_yaml, user_path
+from fedsim.record.layout import is_seed, run_folder_of, seed_folders, subfolders
 from fedsim.record.origin import not_a_folder
-from fedsim.record.runfolder import RunFolder, run_folder_of
+from fedsim.record.runfolder import RunFolder
 from fedsim.results.places import (
     in_order,
     is_run,
-    is_seed,
     label_of,
     lost_plan,
     planned_seeds,
     resuming,
-    seed_folders,
-    subfolders,
     variants_of,
 )
 from fedsim.results.seeds import SeedRun
@@ -217,17 +215,17 @@ def load(folder: str | Path) -> Run:
     if (words := not_a_folder(path)) is not None:
         raise RunFolderError(words)
     if is_seed(seed := path.resolve()):
-        settings = variants_of(run_folder_of(seed))
+        fingerprints = variants_of(run_folder_of(seed))
         label = label_of(seed.parent)
-        return Run(path, (SeedRun(label, RunFolder(seed), settings.get(label, "")),))
+        return Run(path, (SeedRun(label, RunFolder(seed), fingerprints.get(label, "")),))
     found, planned = seed_folders(path), planned_seeds(path)
     if not found and not (planned and is_run(path)):  # it may have ended before its first seed
         raise RunFolderError(f"{path}: not a run folder{_hint(path)}")
     labels = {parent: label_of(parent) for parent in {seed.parent for seed in found}}
-    settings = variants_of(run_folder_of(found[0]) if found else path)
+    fingerprints = variants_of(run_folder_of(found[0]) if found else path)
 
     def run_of(label: str, seed: Path) -> SeedRun:
-        return SeedRun(label, RunFolder(seed), settings.get(label, ""))
+        return SeedRun(label, RunFolder(seed), fingerprints.get(label, ""))
 
     runs = [run_of(labels[seed.parent], seed) for seed in found]
     _check_different(runs)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedsim.arguments import TEXT, WHOLE, check_arguments
 from fedsim.errors import ConfigError, listed
 from fedsim.protocol import AgentId
 from fedsim.record.entries import Recorded, StepEntry
@@ -133,6 +134,7 @@ def matching(
     Raises:
         ConfigError: if there are none; it names the one that is not known.
     """
+    check_arguments(agent=(agent, WHOLE), variant=(variant, TEXT), seed=(seed, WHOLE))
     left = list(points)
     wanted: dict[str, Any] = {"variant": variant, "seed": seed, "agent": agent}
     for name, value in wanted.items():

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
+from fedsim.record.layout import seed_folders
 from fedsim.record.locking import is_locked
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.identity import require_own
@@ -19,7 +20,6 @@ from fedsim.results.places import (
     is_run,
     label_of,
     planned_seeds,
-    seed_folders,
     variants_of,
 )
 

@@ -103,18 +103,11 @@ def schema(facts: Facts, space: Space) -> pa.Schema:
 
 
 @contextmanager
-def parquet_file(path: Path, columns: pa.Schema, sha256: str) -> Iterator[pq.ParquetWriter]:
-    """Write a table in pieces; the file appears under its name when it is complete.
-
-    Args:
-        path: the file.
-        columns: the table's schema.
-        sha256: the hash of the journal that it is made from; the file says it.
-    """
+def parquet_file(path: Path, columns: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """Write a table in pieces; the file appears under its name when it is complete."""
     temporary = path.with_name(f".{path.name}.tmp")
-    marked = columns.with_metadata({**(columns.metadata or {}), MADE_FROM: sha256.encode()})
     try:
-        with pq.ParquetWriter(temporary, marked) as writer:
+        with pq.ParquetWriter(temporary, columns) as writer:
             yield writer
         temporary.replace(path)
     finally:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
 from fedsim.record.journal import journal_sha256
+from fedsim.record.layout import is_seed, run_folder_of
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
-from fedsim.results.identity import configuration_of, number_of, require_own
-from fedsim.results.places import is_seed, resuming
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder
+from fedsim.results.identity import found_configuration, number_of, require_own
+from fedsim.results.places import resuming
 from fedsim.results.reading import ended_with, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
@@ -28,13 +29,13 @@ class SeedRun:
     Attributes:
         variant: the variant's label; the method's name if the run has only one.
         folder: its folder.
-        settings: the fingerprint of its variant's settings, as its run has it; empty if it is not
+        settings_fingerprint: that of its variant's settings, as its run has it; empty if it is not
             known.
     """
 
     variant: str
     folder: RunFolder
-    settings: str = ""
+    settings_fingerprint: str = ""
 
     @property
     def name(self) -> str:
@@ -97,7 +98,7 @@ class SeedRun:
         Raises:
             RunFolderError: if not, or its manifest is damaged.
         """
-        require_own(self.folder.path, self.folder.manifest(), self.settings)
+        require_own(self.folder.path, self.folder.manifest(), self.settings_fingerprint)
 
     def configuration(self) -> dict[str, Any]:
         """Return its configuration; if its own file is lost, as its run holds it elsewhere.
@@ -105,13 +106,13 @@ class SeedRun:
         Raises:
             RunFolderError: if it is lost.
         """
-        return configuration_of(self.folder, self.settings)
+        return found_configuration(self.folder, self.settings_fingerprint)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its record warns of, each once, such as a resume with other code.
 
-        None if its manifest is damaged.
+        Empty if its manifest is damaged.
         """
         try:
             told = self.folder.manifest().get("warnings", [])
@@ -148,14 +149,13 @@ class SeedRun:
             RunFolderError: if it has not, or its manifest is damaged or another seed's.
         """
         manifest = self.folder.manifest()
-        require_own(self.folder.path, manifest, self.settings)
+        require_own(self.folder.path, manifest, self.settings_fingerprint)
         if "agents" not in manifest:
-            again = resuming(run_folder_of(self.folder.path))
+            self.require_manifest()
             path = self.folder.path / "manifest.json"
-            if not manifest and self.folder.journal.exists():
-                raise RunFolderError(f"{path}: is missing; {again} makes it again from the journal")
             if self.status == "done" or self.folder.journal.exists():
                 raise RunFolderError(f"{path}: damaged: agents is missing; {REMAKE}")
+            again = self._resuming
             why = f": {manifest['reason']}" if manifest.get("reason") else ""
             if self.state == "missing":
                 gone = f"{self.folder.path}: its folder is missing"
@@ -165,6 +165,22 @@ class SeedRun:
                 f"{again} starts it"
             )
         return Facts.of(self.folder)
+
+    def require_manifest(self) -> None:
+        """Check that a seed that has a journal has a manifest, too.
+
+        Raises:
+            RunFolderError: if not, or its manifest is damaged.
+        """
+        if not self.folder.manifest() and self.folder.journal.exists():
+            raise RunFolderError(
+                f"{self.folder.path / 'manifest.json'}: is missing; {self._resuming} makes it "
+                "again from the journal"
+            )
+
+    @property
+    def _resuming(self) -> str:
+        return resuming(run_folder_of(self.folder.path))
 
     def so_far(self) -> str | None:
         """Return how far an unfinished seed is, as a sentence; None if it is done.

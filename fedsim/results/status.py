@@ -111,8 +111,7 @@ class StatusReader:
         manifest = folder.manifest()
         stays = state in ("interrupted", "failed")  # else it is an earlier stop's reason
         reason = manifest.get("reason") if stays else None
-        if not manifest and folder.journal.exists():
-            self._run.facts()  # it is lost, and that says so
+        self._run.require_manifest()
         if "agents" not in manifest:  # it did not get as far as its first round
             progress = Progress(rounds=int(self._run.configuration()["rounds"]))
             return Status(state, reason, None, progress, 0, None, None)

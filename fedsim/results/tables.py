@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedsim.record.entries import ReleaseEntry
-from fedsim.record.journal import journal_sha256
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
@@ -36,23 +35,24 @@ EXPECTED = {
 
 
 def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
-    """Write a finished run's tables and return its outcome; the journal is parsed once.
+    """Write a finished run's tables and return its outcome; the journal is read once.
 
     Args:
         folder: the run's folder; its journal is complete.
         space: for the parameters' names and units.
     """
     facts, path = Facts.of(folder), folder.path / "observations.parquet"
-    sha256 = journal_sha256(folder.journal)
-    with parquet_file(path, schema(facts, space), sha256) as file:
+    with parquet_file(path, schema(facts, space)) as file:
         columns = ObservationColumns(facts, space, file.write_batch)
         reading = read_run(folder, facts, columns.add)
         columns.flush()
+        file.add_key_value_metadata({MADE_FROM: reading.sha256})
     reading.close(facts.rounds)
     timings = read_timings(folder.timings)
     table = pa.Table.from_pandas(round_table(reading, timings), preserve_index=False)
-    with parquet_file(folder.path / "rounds.parquet", table.schema, sha256) as file:
+    with parquet_file(folder.path / "rounds.parquet", table.schema) as file:
         file.write_table(table)
+        file.add_key_value_metadata({MADE_FROM: reading.sha256})
     return outcome(reading, timings)
 
 
@@ -67,7 +67,7 @@ def stored_table(folder: RunFolder, name: str, sha256: str | None) -> pd.DataFra
     try:
         with pq.ParquetFile(folder.path / f"{name}.parquet") as file:
             table = file.read()
-        made_from = (table.schema.metadata or {}).get(MADE_FROM, b"").decode()
+            made_from = (file.metadata.metadata or {}).get(MADE_FROM, b"").decode()
         found: pd.DataFrame = table.to_pandas()
     except (OSError, ValueError, pa.ArrowException):
         return None

@@ -15,7 +15,7 @@ from fedsim.running.measuring import keep
 from fedsim.running.placement import Placement
 from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
-from fedsim.signals import held, why_stopped
+from fedsim.signals import stops_deferred, why_stopped
 from fedsim.simulation.serial import run_serial
 from fedsim.usercode.given import how_to_resume
 
@@ -50,7 +50,7 @@ def execute(
     try:
         keeper.planned(folder, jobs, placement.plan)
         if placement.backend == "ray":
-            with held():  # a Ray that is imported in part fails when the process ends
+            with stops_deferred():  # a Ray that is imported in part fails when the process ends
                 from fedsim.actors.launch import run_on_ray
 
             run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), keeper)

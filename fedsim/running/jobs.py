@@ -11,6 +11,7 @@ from typing import Any
 from fedsim.config.construct import build_scenario
 from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
+from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
@@ -44,7 +45,7 @@ class Job:
     @property
     def configuration(self) -> dict[str, Any]:
         """What its folder's ``config.yaml`` holds."""
-        return configuration_of(self.config, self.simulation.spec.seed)
+        return seed_configuration(self.config, self.simulation.spec.seed)
 
     @property
     def name(self) -> str:
@@ -52,7 +53,7 @@ class Job:
         return f"{self.label}, seed {self.simulation.spec.seed}"
 
 
-def configuration_of(variant: Config, seed: int) -> dict[str, Any]:
+def seed_configuration(variant: Config, seed: int) -> dict[str, Any]:
     """Return a variant's configuration with one of its seeds only."""
     return {**variant.model_dump(mode="json", exclude={"variants"}), "seeds": [seed]}
 
@@ -178,7 +179,7 @@ def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
         status="running",
         backend=backend,
         run=job.simulation.run,
-        settings=job.simulation.settings,
+        settings_fingerprint=fingerprint_settings(job.configuration),
         started=manifest.get("started", now()),
         environment=here,
         warnings=warnings,

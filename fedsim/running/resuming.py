@@ -13,16 +13,16 @@ from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.files import RESTORE, read_yaml, write_yaml
-from fedsim.fingerprints import settings_of
+from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
+from fedsim.record.layout import seed_folders
 from fedsim.record.manifest import now
 from fedsim.record.origin import FILE, Origin, keep_code
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import load
 from fedsim.results.identity import own_configuration
-from fedsim.results.places import seed_folders
-from fedsim.running.jobs import Job, configuration_of
+from fedsim.running.jobs import Job, seed_configuration
 from fedsim.usercode.given import code_of, is_found_by_name, name_of
 from fedsim.usercode.sources import UserCode, texts_in
 
@@ -79,18 +79,18 @@ def _code_of(raw: Any, folder: Path, origin: Origin, given: Sequence[object]) ->
     return code
 
 
-def require_same_run(origin: Origin, settings: Mapping[str, str], folder: Path) -> None:
+def require_same_run(origin: Origin, fingerprints: Mapping[str, str], folder: Path) -> None:
     """Check that a run's configuration and its seeds' folders are those that it started with.
 
     Args:
         origin: the run's origin.
-        settings: the fingerprint of every variant's settings, as its configuration has them now.
+        fingerprints: that of every variant's settings, as its configuration has them now.
         folder: the run folder.
 
     Raises:
         RunFolderError: if not.
     """
-    for label, now_has in settings.items():
+    for label, now_has in fingerprints.items():
         if origin.variants.get(label) not in ("", None, now_has):
             raise RunFolderError(
                 f"{folder / FILE}: {label} belongs to other settings than config.yaml in the same "
@@ -106,9 +106,9 @@ def restore_configuration(folder: RunFolder, variant: Config, seed: int) -> None
     """Write a seed's configuration again if its folder has lost it."""
     if not folder.path.exists():
         return
-    configuration = configuration_of(variant, seed)
+    configuration = seed_configuration(variant, seed)
     try:
-        own_configuration(folder, settings_of(configuration))
+        own_configuration(folder, fingerprint_settings(configuration))
     except RunFolderError:
         folder.create(configuration)
 

@@ -68,11 +68,6 @@ class Simulation:
         """Names the run in its files: everything that its journal depends on."""
         return with_noise(self.spec.fingerprint, system=self.system_noise)
 
-    @property
-    def settings(self) -> str:
-        """The same for all seeds of a variant."""
-        return with_noise(self.spec.settings, system=self.system_noise)
-
 
 Notify = Callable[[Progress], None]
 

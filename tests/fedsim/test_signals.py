@@ -48,7 +48,7 @@ def interrupt():
     else:
         print("calm")
 for calm in (1000.0, 0.0):
-    signals.CALM_SECONDS = calm
+    signals.REPEAT_SECONDS = calm
     interrupt()
     interrupt()
 if (child := os.fork()) == 0:
@@ -134,17 +134,54 @@ except KeyboardInterrupt:
     ]
 
 
-def test_what_is_held_comes_after_the_block() -> None:
+def test_a_deferred_stop_comes_after_the_block() -> None:
+    """Also if the system gives it to another thread, and with handlers that are not fedsim's."""
     code = """
-from fedsim.signals import held
-StopSignals().listen()
-for number in (signal.SIGINT, signal.SIGTERM):
+import threading
+from fedsim.signals import stops_deferred
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+def stop(number):
+    before = signal.getsignal(number)
     try:
-        with held():
+        with stops_deferred():
             os.kill(os.getpid(), number)
-            print("whole")
+            os.kill(os.getpid(), number)
+            print("whole", flush=True)
         print("too late")
     except KeyboardInterrupt as error:
-        print("stopped")
+        print("stopped", error)
+    print(signal.getsignal(number) == before)
+stop(signal.SIGINT)
+StopSignals().listen()
+stop(signal.SIGINT)
+stop(signal.SIGTERM)
 """
-    assert printed(code) == ["whole", "stopped"] * 2
+    by_ctrl_c = ["whole", "stopped ", "True"]
+    assert printed(code) == [*by_ctrl_c, *by_ctrl_c, "whole", "stopped stopped by SIGTERM", "True"]
+
+
+def test_stops_are_deferred_in_the_main_thread_only() -> None:
+    code = """
+import threading
+from fedsim.signals import stops_deferred
+def elsewhere():
+    with stops_deferred():
+        print("here")
+(thread := threading.Thread(target=elsewhere)).start()
+thread.join()
+with stops_deferred():
+    print("nothing came")
+"""
+    assert printed(code) == ["here", "nothing came"]
+
+
+def test_what_ends_the_process_at_once_is_left_alone() -> None:
+    code = """
+from fedsim.signals import stops_deferred
+if (child := os.fork()) == 0:
+    with stops_deferred():
+        signal.raise_signal(signal.SIGTERM)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert printed(code) == ["-15"]

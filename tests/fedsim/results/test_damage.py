@@ -1,10 +1,9 @@
-"""Run folders that are unfinished, damaged, of earlier times or copied."""
+"""Run folders that are damaged, of earlier times or copied."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,84 +15,15 @@ import pytest
 import fedsim
 from fedsim.cli.main import run_command
 from fedsim.dashboards.curves import chart
-from fedsim.errors import Interrupted, RunFolderError
+from fedsim.errors import RunFolderError
 from fedsim.record.origin import Origin
-from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
 from fedsim.results.entrants import entrants
 from fedsim.results.listing import list_runs
 from fedsim.results.metrics import seed_scores
 from fedsim.results.outcome import is_outcome
-from fedsim.running.jobs import Job, Listener
+from tests.fedsim.results.conftest import ROUNDS
 from tests.util.small import small
-
-ROUNDS = 4
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished private run of two variants and two seeds."""
-    variants = {"a": {"method": {"initial_points": 3}}, "b": {}}
-    raw = small("dp-fts-de", rounds=ROUNDS, seeds=[0, 1], variants=variants)
-    return fedsim.run(raw, out=tmp_path_factory.mktemp("finished") / "run").folder
-
-
-@pytest.fixture
-def done(here: Path, finished: Path) -> Run:
-    """A copy of it."""
-    shutil.copytree(finished, "runs/small-1")
-    return load("runs/small-1")
-
-
-class Stopping(Listener):
-    """Stops a run after a round of one of its jobs."""
-
-    def __init__(self, label: str, seed: int, last: int) -> None:
-        self.last = (label, seed, last)
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if (job.label, job.simulation.spec.seed, progress.round) == self.last:
-            raise KeyboardInterrupt
-
-
-def stop(last: int, **changes: Any) -> Run:
-    with pytest.raises(Interrupted):
-        fedsim.run(small(rounds=ROUNDS, seeds=[0, 1], **changes), listener=Stopping(*AT, last))
-    return load("runs/small-1")
-
-
-AT = ("random-search", 1)
-
-
-def test_what_an_interrupted_run_has_is_read(here: Path) -> None:
-    run = stop(2)
-    rounds, missing = run.read("rounds")
-    assert rounds.groupby("seed")["round"].max().to_dict() == {0: ROUNDS, 1: 2}
-    assert missing == [
-        f"random-search, seed 1: interrupted, 2 of {ROUNDS} rounds: stopped by Ctrl-C"
-    ]
-    with pytest.warns(UserWarning, match=r"small-1 is incomplete: random-search, seed 1"):
-        observed = run.observations
-    assert len(observed) == 3 * (2 + ROUNDS) + 3 * (2 + 2)
-    whole = fedsim.resume("runs/small-1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pd.testing.assert_frame_equal(whole.rounds.iloc[: len(rounds)], rounds)
-        pd.testing.assert_frame_equal(whole.observations.iloc[: len(observed)], observed)
-
-
-def test_seeds_without_anything_are_left_out(here: Path) -> None:
-    run = stop(2, variants={"random-search": {}, "late": {}})
-    rounds, missing = run.read("rounds")
-    assert set(rounds["variant"]) == {"random-search"}
-    assert [one.partition(":")[0] for one in missing[1:]] == [
-        f"late, seed {seed} is left out" for seed in (0, 1)
-    ]
-    with pytest.raises(
-        RunFolderError,
-        match=r"nothing is recorded.*not started.*`fedsim resume .*runs/small-1` starts",
-    ):
-        _ = load("runs/small-1/late").rounds
 
 
 @pytest.mark.parametrize("name", ["rounds", "observations"])
@@ -240,177 +170,10 @@ def test_copies_of_seeds_are_not_seeds(done: Run) -> None:
         load(done.folder)
 
 
-def lost(done: Run, capsys: pytest.CaptureFixture[str], command: str) -> tuple[str, str]:
-    """Return what a command says, and what its JSON says of the first seed."""
-    capsys.readouterr()
-    assert run_command([command, str(done.folder)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert run_command([command, str(done.folder), "--json"]) == 0
-    first, *others = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
-    assert all("lost" not in one for one in others)
-    return told, first.get("lost", "")
-
-
-@pytest.mark.parametrize("command", ["show", "resume"])
-def test_a_lost_journal_is_said(
-    done: Run, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    journal = done.runs[0].folder.journal
-    assert lost(done, capsys, command)[1] == ""
-    with journal.open("ab") as file:
-        file.write(b"x")
-    sentence = "its journal is not the one that it ended with"
-    told, record = lost(done, capsys, command)
-    assert f"a, seed 0: {sentence}" in told
-    assert sentence in record
-    journal.unlink()
-    told, record = lost(done, capsys, command)
-    assert "a, seed 0: its journal is missing: only its tables and its outcome are left" in told
-    assert "its journal is missing" in record
-
-
-def empty(journal: Path) -> None:
-    journal.write_bytes(b"")
-
-
-def cut(journal: Path) -> None:
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
-
-
-def alter(journal: Path) -> None:
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join([*lines[:4], lines[4].replace(b"0", b"1"), *lines[5:]]))
-
-
-LOSSES: dict[str, Callable[[Path], None]] = {
-    "empty": empty,
-    "cut": cut,
-    "altered": alter,
-    "missing": Path.unlink,
-}
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_best_does_not_use_a_lost_journal(
-    done: Run, loss: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = done.best_points()
-    LOSSES[loss](done.runs[0].folder.journal)
-    points, missing = done.read_best()
-    assert points == tuple(one for one in whole if (one.variant, one.seed) != ("a", 0))
-    (sentence,) = missing
-    assert sentence.startswith("a, seed 0 is left out: ")
-    assert "journal.jsonl: " in sentence
-    capsys.readouterr()
-    assert run_command(["best", str(done.folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["missing"] == missing
-    with pytest.raises(RunFolderError, match=r"journal\.jsonl: "):
-        load(done.runs[0].folder.path).best()
-
-
-@pytest.mark.parametrize("name", ["rounds", "observations"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_tables_are_not_made_from_a_lost_journal(done: Run, name: str, loss: str) -> None:
-    one = done.runs[0]
-    LOSSES[loss](one.folder.journal)
-    assert done.read(name)[1] == []  # the table that is stored is used
-    (one.folder.path / f"{name}.parquet").unlink()
-    assert "a, seed 0 is left out: " in done.read(name)[1][0]
-    one.folder.update_manifest(outcome={**one.folder.manifest()["outcome"], "agents": "x"})
-    with pytest.raises(RunFolderError, match=r"journal\.jsonl: "):
-        one.summary()
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_advice_for_a_lost_journal_works(done: Run, loss: str) -> None:
-    folder = done.runs[0].folder
-    rounds, points = done.rounds, done.best_points()
-    journal = folder.journal.read_bytes()
-    LOSSES[loss](folder.journal)
-    with pytest.raises(RunFolderError) as caught:
-        load(folder.path).best()
-    for part in ("manifest.json", "state/checkpoint.npz", "resume"):
-        assert part in str(caught.value)
-    if loss == "altered":  # "cut it there"
-        cut(folder.journal)
-        folder.journal.write_bytes(b"".join(folder.journal.read_bytes().splitlines(True)[:4]))
-    assert "resume" in load(folder.path).summaries()[0]["lost"]
-    (folder.path / "manifest.json").unlink()
-    (folder.path / "state/checkpoint.npz").unlink()
-    again = fedsim.resume(done.folder)
-    assert folder.journal.read_bytes() == journal
-    assert again.best_points() == points
-    pd.testing.assert_frame_equal(again.rounds, rounds)
-    assert "lost" not in again.runs[0].summary()
-
-
-def test_a_seed_whose_folder_is_missing(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    whole = done.rounds
-    folder = done.runs[1].folder.path
-    shutil.rmtree(folder)
-    run = load(done.folder)
-    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
-        ("a", 0, "done"),
-        ("a", 1, "missing"),
-        ("b", 0, "done"),
-        ("b", 1, "done"),
-    ]
-    capsys.readouterr()
-    for given in (done.folder, done.folder / "a"):
-        assert run_command(["show", str(given)]) == 0
-        out = capsys.readouterr().out
-        assert "a, seed 1: its folder is missing" in out
-        assert "1 of 2" in out
-        assert "continue with: fedsim resume " in out
-    assert run_command(["show", str(done.folder), "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)["runs"][1]
-    assert (record["status"], record["reason"]) == ("missing", "its folder is missing")
-    (listed,) = list_runs("runs")
-    assert (listed.status, listed.done, listed.jobs) == ("stopped", 3, 4)
-    assert listed.reason == f"{done.folder / 'a' / 'seed-1'}: its folder is missing"
-    for missing in (run.read("rounds")[1], run.read_best()[1], fedsim.compare(run).notes):
-        assert any(
-            note.startswith("a, seed 1 is left out: ") and "its folder is missing" in note
-            for note in missing
-        )
-    with pytest.warns(UserWarning, match=r"a, seed 1 is left out: .*its folder is missing"):
-        run.best()
-    again = fedsim.resume(done.folder)
-    pd.testing.assert_frame_equal(again.rounds, whole)
-    assert [one.state for one in again.runs] == ["done"] * 4
-
-
-def test_a_variant_or_a_configuration_that_is_missing(done: Run) -> None:
-    shutil.rmtree(done.folder / "b")
-    (done.folder / "a" / "seed-0" / "config.yaml").unlink()
-    run = load(done.folder)
-    assert [(one.variant, one.seed, one.state) for one in run.runs] == [
-        ("a", 0, "done"),
-        ("a", 1, "done"),
-        ("b", 0, "missing"),
-        ("b", 1, "missing"),
-    ]
-    assert len(load(done.folder / "a").runs) == 2
-    (listed,) = list_runs("runs")
-    assert (listed.done, listed.jobs) == (2, 4)
-
-
 def test_a_damaged_run_is_counted(done: Run) -> None:
     (done.runs[0].folder.path / "manifest.json").write_text("{")
     (listed,) = list_runs("runs")
     assert (listed.status, listed.done, listed.jobs) == ("damaged", 3, 4)
-
-
-def test_a_run_of_one_variant_that_lacks_a_seed(here: Path) -> None:
-    run = fedsim.run(small(seeds=[0, 1, 2], rounds=1))
-    shutil.rmtree(run.runs[1].folder.path)
-    found = load(run.folder).runs
-    assert [(one.variant, one.seed, one.state) for one in found] == [
-        ("random-search", 0, "done"),
-        ("random-search", 1, "missing"),
-        ("random-search", 2, "done"),
-    ]
-    assert "2 done, 1 missing" in load(run.folder)._repr_html_()
 
 
 def test_a_manifest_that_was_removed_is_made_again(done: Run) -> None:
@@ -545,40 +308,3 @@ def test_warnings_are_repeated_wherever_scores_are_shown(
     assert [one.get("warnings") for one in records] == [[text], [text], ["other"], None]
     done.runs[0].folder.update_manifest(warnings=7)  # damaged
     assert done.runs[0].warnings == ()
-
-
-def test_a_run_that_ended_before_its_first_seed(
-    done: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As on a full disk: the folder of the first seed is there, but its configuration is not."""
-    whole = done.rounds
-    for variant in ("a", "b"):
-        shutil.rmtree(done.folder / variant)
-    (done.folder / "a/seed-0/state").mkdir(parents=True)
-    run = load(done.folder)
-    assert [(one.name, one.state) for one in run.runs] == [
-        (f"{variant}, seed {seed}", "missing") for variant in "ab" for seed in (0, 1)
-    ]
-    capsys.readouterr()
-    assert run_command(["show", str(done.folder)]) == 0
-    told = capsys.readouterr().out
-    assert "continue with: fedsim resume" in told
-    assert "fedsim best" not in told
-    with pytest.raises(RunFolderError, match=r"seed-0: its folder is missing; `fedsim resume"):
-        run.best()
-    pd.testing.assert_frame_equal(fedsim.resume(done.folder).rounds, whole)
-
-
-def test_show_hints_at_best_points_only_if_there_are_some(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = stop(2)
-    for last, hinted in ((True, True), (False, False)):
-        if not last:
-            for seed in run.runs:
-                seed.folder.update_manifest(status="interrupted")
-                journal = seed.folder.journal
-                journal.write_bytes(journal.read_bytes().partition(b"\n")[0] + b"\n")
-        capsys.readouterr()
-        assert run_command(["show", str(run.folder)]) == 0
-        assert ("fedsim best" in capsys.readouterr().out) == hinted
