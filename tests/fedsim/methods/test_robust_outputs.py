@@ -50,9 +50,9 @@ def test_units_reach_any_outputs(size: float) -> None:
 
 def test_what_is_not_known_counts_as_spread() -> None:
     units = np.array([2.0, 3.0])
-    found = next_units(units, np.zeros(2), np.array([0.5, 0.7]))
+    found = next_units(units, np.zeros(8), np.array([0.5, 0.7] * 4))
     np.testing.assert_allclose(found, [2.0, 3.0 * np.sqrt(0.6)])
-    found = next_units(units, np.full(2, 1.5), np.zeros(2) + 0.25)
+    found = next_units(units, np.full(8, 1.5), np.zeros(8) + 0.25)
     np.testing.assert_allclose(found, [2.0 + 3.0 * np.sinh(1.5), 3.0 * 0.5 * np.cosh(1.5)])
 
 
