@@ -41,6 +41,9 @@ from fedsim.surrogates.paths import (
     sample_sparse_path,
 )
 
+Posterior = ExactGP | SparsePosterior | Marginals
+"""Of a client's own data, of all data, or of both, as its law at every point."""
+
 _CENTRES = 4  # best points of the client's own that candidates are drawn around
 _SPARSE_FEATURES = 400  # of a sparse posterior's samples
 
@@ -104,7 +107,7 @@ class Queries:
 
     def choose(
         self,
-        posterior: ExactGP | SparsePosterior | Marginals,
+        posterior: Posterior,
         X: Array,
         y: Array,
         keys: Keys,
@@ -124,14 +127,8 @@ class Queries:
         """
         s, space = self._settings, self._space
         starts = s.starts if space.grid is None else 0
-        if region is None:
-            box = whole_cube(space.dimension)
-            common = self._common(posterior, keys.seed, t)
-            near = self._near(best_points(X, y), box, keys)
-        else:
-            box = region.box
-            common = self._in_region(region, keys.seed, t)
-            near = self._near(region.centre[None], box, keys)
+        box = whole_cube(space.dimension) if region is None else region.box
+        common, near = self._candidates_for(posterior, X, y, keys, t, region)
         candidates = np.concatenate([common, near])
         function: PosteriorPath | OfPosterior
         if s.kind == "thompson":
@@ -157,7 +154,7 @@ class Queries:
             largest_spread=1.0 if s.kind in ("ei", "pi") else math.inf,  # those are logarithms
         )[0]
 
-    def _rule(self, posterior: ExactGP | SparsePosterior | Marginals, X: Array, keys: Keys) -> Rule:
+    def _rule(self, posterior: Posterior, X: Array, keys: Keys) -> Rule:
         s = self._settings
         drawn = 1.0 if s.spread == "none" else float(keys("acquisition").exponential())
         if s.kind == "ucb":
@@ -179,6 +176,17 @@ class Queries:
             return sample_path(posterior, count, beta, generator)
         return sample_sparse_path(posterior, _SPARSE_FEATURES, beta, generator)
 
+    def _candidates_for(
+        self, posterior: Posterior, X: Array, y: Array, keys: Keys, t: int, region: Region | None
+    ) -> tuple[Array, Array]:
+        """Return candidates that clients have in common, and the client's own near good points."""
+        if region is None:
+            cube = whole_cube(self._space.dimension)
+            near = self._near(best_points(X, y), cube, keys)
+            return self._common(posterior, keys.seed, t), near
+        near = self._near(region.centre[None], region.box, keys)
+        return self._in_region(region, keys.seed, t), near
+
     def _near(self, centres: Array, box: Box, keys: Keys) -> Array:
         """Return candidates of a box near some of its points (k, D), shape (m, D)."""
         space, count = self._space, self._settings.near
@@ -193,7 +201,7 @@ class Queries:
         generator = rng(seed, "candidates", SERVER, t)
         return region.fill(self._space, self._settings.candidates, generator)
 
-    def _common(self, posterior: ExactGP | SparsePosterior | Marginals, seed: int, t: int) -> Array:
+    def _common(self, posterior: Posterior, seed: int, t: int) -> Array:
         """Return the candidates that all clients with this posterior compare, shape (m, D)."""
         space = self._space
         if space.grid is not None:
@@ -210,9 +218,7 @@ class Queries:
         # The shared posterior knows most at the support points.
         return np.concatenate([spread, space.snap(posterior.support.points)])
 
-    def _moments_at(
-        self, posterior: ExactGP | SparsePosterior | Marginals, common: Array, t: int
-    ) -> tuple[Array, Array]:
+    def _moments_at(self, posterior: Posterior, common: Array, t: int) -> tuple[Array, Array]:
         """Return the posterior's moments at the common candidates, each (m,)."""
         if not isinstance(posterior, SparsePosterior):
             return posterior.moments(self._space.embed(common))
