@@ -106,29 +106,34 @@ def explored(
     for run, names in called:
         notes += filter(None, [run.lost_plan()])
         for variant, label in names.items():
-            own = [one for one in run.runs if one.variant == variant]
-            chosen = [one for one in own if seed in (None, one.seed)]
-            if not chosen:
+            own = [one for one in run.runs if one.variant == variant and seed in (None, one.seed)]
+            if not own:
                 notes.append(f"{label} is left out: it has no seed {seed}")
                 continue
-            try:
-                panel = _panel(chosen[0], label, _axes(chosen[0], parameters), agent)
-            except RunFolderError as error:
-                notes.append(f"{label}, seed {chosen[0].seed} is left out: {error}")
-                continue
-            if panel is None:
-                notes.append(f"{label} is left out: {_no_point(chosen[0], agent)}")
-                continue
-            panels.append(panel)
-            lost = chosen[0].lost_journal()
-            notes += filter(None, [chosen[0].so_far(), lost and f"{chosen[0].name}: {lost}"])
-            if len(chosen) > 1:
-                notes.append(
-                    f"{label}: seed {chosen[0].seed} of {len(chosen)}; --seed shows another"
-                )
+            panel, told = _of_variant(own, label, parameters, agent)
+            panels += [] if panel is None else [panel]
+            notes += told
     if not panels:
-        raise ConfigError(f"points: there is none to draw: {'; '.join(notes)}")
+        raise ConfigError(f"points: nothing to draw: {'; '.join(notes)}")
     return PointsChart(tuple(panels), tuple(notes))
+
+
+def _of_variant(
+    seeds: Sequence[SeedRun], label: str, parameters: Sequence[str], agent: AgentId | None
+) -> tuple[Explored | None, list[str]]:
+    """Return the panel of a variant's first seed, or None, and what is to be noted about it."""
+    first, *others = seeds
+    try:
+        panel = _panel(first, label, _axes(first, parameters), agent)
+    except RunFolderError as error:
+        return None, [f"{label}, seed {first.seed} is left out: {error}"]
+    if panel is None:
+        return None, [f"{label} is left out: {_no_point(first, agent)}"]
+    lost = first.lost_journal()
+    notes = [*filter(None, [first.so_far(), lost and f"{first.name}: {lost}"])]
+    if others:
+        notes.append(f"{label}: seed {first.seed} of {len(seeds)}; --seed shows another")
+    return panel, notes
 
 
 def _no_point(run: SeedRun, agent: AgentId | None) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim import runner
 from fedsim.config.experiment import Experiment, prepare
-from fedsim.errors import ConfigError, FedsimError, UserCodeError
+from fedsim.errors import KEPT, ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
 from fedsim.usercode.importing import imports_kept, refuse_while_importing
@@ -243,6 +243,5 @@ def _presented(error: FedsimError) -> FedsimError:
         known = "fedsim.resume(" in told or "fedsim resume" in told
         if not known and error.exit_code != ConfigError.exit_code:
             again = f"continue with: fedsim.resume({str(error.folder)!r})"
-            kept = "what was recorded is kept"
-            error.add_note(f"\n{again}" if kept in told else f"\n{kept}; {again}")
+            error.add_note(f"\n{again}" if KEPT in told else f"\n{KEPT}; {again}")
     return error.with_traceback(None)

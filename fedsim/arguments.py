@@ -9,6 +9,9 @@ from typing import Any
 
 from fedsim.errors import ConfigError, plain
 
+LEAST_INCHES, MOST_INCHES = 1, 100
+"""Of a picture's width and height."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -33,7 +36,7 @@ def _is_pair(value: Any, fits: Callable[[Any], bool]) -> bool:
 
 def _is_inches(value: Any) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and 1.0 <= value <= 100.0
+    return number and LEAST_INCHES <= value <= MOST_INCHES
 
 
 def _are_texts(value: Any) -> bool:
@@ -46,7 +49,8 @@ TEXT_OR_TEXTS = Kind("text, or a list of texts", lambda v: isinstance(v, str) or
 WHOLE = Kind("a whole number", _is_whole)
 ROUNDS = Kind("the first and the last round, e.g. (5, 20)", lambda v: _is_pair(v, _is_whole))
 INCHES = Kind(
-    "width and height in inches, from 1 to 100, e.g. (7, 4.2)", lambda v: _is_pair(v, _is_inches)
+    f"width and height in inches, from {LEAST_INCHES} to {MOST_INCHES}, e.g. (7, 4.2)",
+    lambda v: _is_pair(v, _is_inches),
 )
 
 

@@ -17,6 +17,9 @@ from typing import TypeVar
 
 Error = TypeVar("Error", bound="FedsimError")
 
+KEPT = "what was recorded is kept"
+"""Of a run that ended early; how it is continued follows."""
+
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 """The heading of output in errors."""
 
@@ -188,7 +191,7 @@ def plain(value: object) -> str:
 def cannot_write(
     path: Path,
     error: OSError,
-    remedy: str = "what was recorded is kept: make room, then resume the run",
+    remedy: str = f"{KEPT}: make room, then resume the run",
 ) -> RunFolderError:
     """Return the error for a file that cannot be written.
 

@@ -13,7 +13,7 @@ import typer
 
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.session import Session
-from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.errors import KEPT, FedsimError, Interrupted, UserCodeError
 from fedsim.usercode.calling import shortened
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
@@ -22,8 +22,6 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 INTERNAL = 1
 """The exit code of a fault of fedsim's own."""
 USAGE = 2
-
-KEPT = "what was recorded is kept"
 
 MOST_CHARACTERS = 4_000
 """Of a message."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedsim.arguments import INCHES, LEAST_INCHES, MOST_INCHES
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
@@ -143,6 +144,7 @@ def _inches(text: str | None) -> tuple[float, float] | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
     size = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
-    if not all(1.0 <= one <= 100.0 for one in size):
-        raise ConfigError(f"--size: expected inches from 1 to 100, e.g. 7x4.2, got {text!r}")
+    if not INCHES.fits(size):
+        expected = f"inches from {LEAST_INCHES} to {MOST_INCHES}, e.g. 7x4.2"
+        raise ConfigError(f"--size: expected {expected}, got {text!r}")
     return size

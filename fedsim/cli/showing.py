@@ -11,8 +11,6 @@ from fedsim.cli.options import AnyRunFolderArgument, JsonOption
 from fedsim.errors import RunFolderError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
-    from pathlib import Path
-
     from fedsim.results.seeds import SeedRun
     from fedsim.results.status import Status
 
@@ -21,7 +19,9 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     """Show a run's results, or how far it is; a running run is not disturbed."""
     from fedsim.cli.summary import print_outcome, privacy_lines
     from fedsim.results.analysis import load
+    from fedsim.results.places import given_to
     from fedsim.results.seeds import warnings_of
+    from fedsim.usercode.given import how_to_resume
 
     with only_json_on_stdout(as_json):
         run = load(folder)
@@ -46,7 +46,7 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
         refused = run.lost_plan() or "damaged" in states
         how = "mend what is damaged, then continue with" if refused else "continue with"
-        print_text(console, f"{how}: {_how_to_resume(run.whole)}")
+        print_text(console, f"{how}: {how_to_resume(run.whole, given_to(run.whole))}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
 
@@ -55,17 +55,6 @@ def _has_points(record: dict[str, Any]) -> bool:
     """Return whether a seed has evaluated something since round 0."""
     begun = record["status"] == "done" or record.get("round", -1) >= 0
     return bool(begun and record.get("evaluations"))
-
-
-def _how_to_resume(whole: Path) -> str:
-    from fedsim.record.origin import Origin
-    from fedsim.usercode.given import how_to_resume
-
-    try:
-        given = Origin.read(whole).given
-    except RunFolderError:  # resuming explains it
-        given = {}
-    return how_to_resume(whole, {name: one["kind"] for name, one in given.items()})
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def _traffic(summaries: Sequence[Summary]) -> list[str]:
             for kind in kinds
         }
         if words := sentence(means):
-            lines.append(f"{variant}, {'a seed' if len(seeds) > 1 else 'in all'}: {words}")
+            lines.append(f"{variant}, {'per seed' if len(seeds) > 1 else 'total'}: {words}")
     return lines
 
 

@@ -30,8 +30,7 @@ LARGEST = {
     "method.surrogate.path_features": 1_000_000,
     "method.surrogate.starts": 10_000,
 }
-"""The largest values of the settings of fedsim's own scenarios and methods that things are
-allocated for."""
+"""Limits of the counts from which fedsim's own scenarios and methods allocate memory."""
 
 MOST_JOBS = 1_000_000
 """Variants times seeds of a run."""

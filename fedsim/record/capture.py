@@ -25,7 +25,6 @@ def captured(log: Log) -> Iterator[Log]:
     """Send all that this process and those that it starts print to a log; close it at the end."""
     flush()
     before = sys.stdout, sys.stderr
-    kept = [(number, os.dup(number)) for number in (1, 2)]
     ended = threading.Event()
 
     def watch() -> None:
@@ -34,21 +33,18 @@ def captured(log: Log) -> Iterator[Log]:
 
     watcher = threading.Thread(target=watch, daemon=True, name="fedsim-log")
     try:
-        for number, _ in kept:
-            os.dup2(log.descriptor, number)
-        # A new stream for each: the old ones may go elsewhere, as in a notebook.
-        sys.stdout, sys.stderr = _stream(1), _stream(2)
-        log.hidden = True
-        log.standard = {number: log.descriptor for number, _ in kept}
-        watcher.start()
-        yield log
+        with standard_kept() as kept:
+            for number in kept:
+                os.dup2(log.descriptor, number)
+            # A new stream for each: the old ones may go elsewhere, as in a notebook.
+            sys.stdout, sys.stderr = _stream(1), _stream(2)
+            log.hidden = True
+            log.standard = dict.fromkeys(kept, log.descriptor)
+            watcher.start()
+            yield log
     finally:
-        flush()
         log.standard = {}
         sys.stdout, sys.stderr = before
-        for number, old in kept:
-            os.dup2(old, number)
-            os.close(old)
         ended.set()
         watcher.join()
         log.close()

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedsim.errors import RunFolderError, cannot_write, listed
 from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify, write_atomically
 from fedsim.fingerprints import fingerprint_keys
+from fedsim.record.layout import seed_folders
 from fedsim.usercode.sources import UserCode
 
 FILE = "origin.yaml"
@@ -79,7 +80,7 @@ class Origin:
         if (words := not_a_folder(folder)) is not None:
             raise RunFolderError(words)
         if not (folder / FILE).exists():
-            if (folder / "config.yaml").exists() and holds_seeds(folder):
+            if (folder / "config.yaml").exists() and seed_folders(folder):
                 raise RunFolderError(f"{folder / FILE}: is missing; {RESTORE}")
             raise RunFolderError(
                 f"{folder}: not a run folder (no {FILE}); give the run folder itself"
@@ -156,11 +157,6 @@ def _without_controls(labels: Sequence[str]) -> list[str]:
 
 def _named(labels: Sequence[str]) -> str:
     return f"variant{'s' * (len(labels) > 1)} {listed(labels)}"
-
-
-def holds_seeds(folder: Path) -> bool:
-    """Return whether a folder has seeds' folders in it, or in the folders in it."""
-    return any(any(folder.glob(pattern)) for pattern in ("seed-*", "*/seed-*"))
 
 
 def not_a_folder(path: Path) -> str | None:

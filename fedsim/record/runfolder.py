@@ -220,13 +220,6 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def run_folder_of(seed: Path) -> Path:
-    """Return the run folder that contains a seed's folder."""
-    parent = seed.absolute().parent
-    whole = any((parent / name).exists() for name in ("origin.yaml", "config.yaml"))
-    return parent if whole else parent.parent
-
-
 def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:
     """Create and return a new folder: ``out``, or the next free ``runs/NAME-NUMBER``.
 

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from fedsim.errors import ConfigError, RunFolderError
 from fedsim.files import read_yaml, user_path
+from fedsim.record.layout import is_seed, run_folder_of, seed_folders, subfolders
 from fedsim.record.origin import not_a_folder
-from fedsim.record.runfolder import RunFolder, run_folder_of
+from fedsim.record.runfolder import RunFolder
 from fedsim.results.places import (
     in_order,
     is_run,
-    is_seed,
     label_of,
     lost_plan,
     planned_seeds,
     resuming,
-    seed_folders,
-    subfolders,
     variants_of,
 )
 from fedsim.results.seeds import SeedRun

@@ -236,4 +236,4 @@ def _unpaired(differences: Mapping[str, Difference], found: Sequence[Entrant]) -
 
 def _apart(one: Difference, lost: set[str]) -> str:
     known = not {one.variant, one.baseline} & lost
-    return "different scenarios" if known else "scenarios of which one is not known"
+    return "different scenarios" if known else "a scenario that is not known"

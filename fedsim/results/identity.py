@@ -11,8 +11,9 @@ from fedsim.errors import RunFolderError
 from fedsim.files import RESTORE, read_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.journal import journal_run
-from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
-from fedsim.results.places import is_seed, resuming, subfolders
+from fedsim.record.layout import is_seed, run_folder_of, subfolders
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder
+from fedsim.results.places import resuming
 
 ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
 
@@ -112,11 +113,12 @@ def _read(path: Path, settings_fingerprint: str) -> dict[str, Any]:
         names = (config["scenario"]["name"], config["method"]["name"])
         damaged = not all(isinstance(name, str) for name in names) or config.get("variants")
         int(config["rounds"])
-        found = fingerprint_settings(config)
+        known = bool(settings_fingerprint)
+        other = known and fingerprint_settings(config) != settings_fingerprint
     except (LookupError, TypeError, ValueError):
-        damaged, found = True, ""
+        damaged, other = True, False
     if damaged:
         raise RunFolderError(f"{path}: damaged: not a seed's configuration; {RESTORE}")
-    if settings_fingerprint not in ("", found):
+    if other:
         raise RunFolderError(f"{path}: has other settings than the run began with; {RESTORE}")
     return config

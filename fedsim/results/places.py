@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,18 +9,9 @@ from typing import Any
 
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify
+from fedsim.record.layout import is_marked, is_seed, seed_folders, subfolders
 from fedsim.record.origin import Origin
-from fedsim.usercode.given import known_in_python
-
-_SEED = re.compile(r"seed-\d{1,18}")
-_FILES = ("config.yaml", "manifest.json", "journal.jsonl")
-"""One of them is enough to know a seed's folder."""
-
-
-def is_seed(folder: Path) -> bool:
-    """Return whether a folder is that of a seed; copies such as ``seed-0.bak`` are not."""
-    named = _SEED.fullmatch(folder.name) is not None and not (folder / "origin.yaml").exists()
-    return named and any((folder / name).exists() for name in _FILES)
+from fedsim.usercode.given import how_to_resume
 
 
 def is_run(folder: Path) -> bool:
@@ -30,45 +19,13 @@ def is_run(folder: Path) -> bool:
     if (folder / "origin.yaml").exists():
         return True
     # If that is lost, its configuration and its seeds are left.
-    return _is_marked(folder) and not is_seed(folder) and bool(_seeds_in(folder))
-
-
-def _is_marked(folder: Path) -> bool:
-    """Return whether a folder is a run's or a seed's, as far as its files tell; not a variant's."""
-    return any((folder / name).exists() for name in ("origin.yaml", "config.yaml"))
-
-
-def seed_folders(folder: Path) -> list[Path]:
-    """Return the folders of the seeds of a run or a variant, by their paths.
-
-    Raises:
-        RunFolderError: if the folder cannot be read.
-    """
-    inside = subfolders(folder)
-    own = [one for one in inside if is_seed(one)]
-    return own or [
-        seed for one in inside if not _is_marked(one) for seed in subfolders(one) if is_seed(seed)
-    ]
+    return is_marked(folder) and not is_seed(folder) and bool(_seeds_in(folder))
 
 
 def _seeds_in(folder: Path) -> list[Path]:
     with suppress(RunFolderError):  # it may not be read: it holds no run of this user
         return seed_folders(folder)
     return []
-
-
-def subfolders(folder: Path) -> list[Path]:
-    """Return the folders directly in a folder, by name; none if it does not exist.
-
-    Raises:
-        RunFolderError: if the folder cannot be read.
-    """
-    try:
-        return sorted(one for one in folder.iterdir() if one.is_dir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def planned_seeds(folder: Path) -> list[tuple[str, Path]]:
@@ -103,7 +60,7 @@ def lost_plan(folder: Path) -> str | None:
     try:
         _planned(folder)
     except RunFolderError as error:
-        return f"if seeds are missing, it is not known: {error}" if is_run(_whole(folder)) else None
+        return f"cannot tell whether seeds are missing: {error}" if is_run(_whole(folder)) else None
     return None
 
 
@@ -172,17 +129,15 @@ def _origin_of(whole: Path) -> Origin | None:
     return None
 
 
-def resuming(whole: Path) -> str:
-    """Return what resumes a run, as the subject of a sentence.
-
-    The command line cannot resume what was given classes in Python.
-    """
+def given_to(whole: Path) -> dict[str, str]:
+    """Return what a run was given in Python, by name: ``class`` or ``object``; none if lost."""
     origin = _origin_of(whole)
-    given = {} if origin is None else origin.given
-    here = known_in_python({name: one["kind"] for name, one in given.items()})
-    if not here:
-        return f"`fedsim resume {shlex.quote(str(whole))}`"
-    return f"`fedsim.resume({str(whole)!r})`, in Python, where {', '.join(here)} is known,"
+    return {} if origin is None else {name: one["kind"] for name, one in origin.given.items()}
+
+
+def resuming(whole: Path) -> str:
+    """Return what resumes a run, as the subject of a sentence."""
+    return how_to_resume(whole, given_to(whole), as_subject=True)
 
 
 def label_of(folder: Path) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
 from fedsim.record.journal import journal_sha256
+from fedsim.record.layout import is_seed, run_folder_of
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import REDO, REMAKE, RunFolder, run_folder_of
+from fedsim.record.runfolder import REDO, REMAKE, RunFolder
 from fedsim.results.identity import found_configuration, number_of, require_own
-from fedsim.results.places import is_seed, resuming
+from fedsim.results.places import resuming
 from fedsim.results.reading import ended_with, lost_end, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it

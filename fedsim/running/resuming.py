@@ -16,12 +16,12 @@ from fedsim.files import RESTORE, read_yaml, write_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
+from fedsim.record.layout import seed_folders
 from fedsim.record.manifest import now
 from fedsim.record.origin import FILE, Origin, keep_code
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import load
 from fedsim.results.identity import own_configuration
-from fedsim.results.places import seed_folders
 from fedsim.running.jobs import Job, seed_configuration
 from fedsim.usercode.given import code_of, is_found_by_name, name_of
 from fedsim.usercode.sources import UserCode, texts_in

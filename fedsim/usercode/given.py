@@ -167,22 +167,21 @@ def is_found_by_name(name: str, kind: str) -> bool:
     return kind == "class" and not name.startswith("__main__:") and "<" not in name
 
 
-def how_to_resume(folder: Path, kinds: Mapping[str, str]) -> str:
-    """Return what to do to resume a run.
+def how_to_resume(folder: Path, kinds: Mapping[str, str], *, as_subject: bool = False) -> str:
+    """Return what to do to resume a run; the command line may not find what it was given.
 
     Args:
         folder: the run folder.
         kinds: what the run was given in Python, by name: ``class`` or ``object``.
+        as_subject: for the beginning of a sentence.
     """
-    here = known_in_python(kinds)
-    if not here:
-        return f"fedsim resume {shlex.quote(str(folder))}"
-    return f"fedsim.resume({str(folder)!r}), in Python, where {', '.join(here)} is known"
-
-
-def known_in_python(kinds: Mapping[str, str]) -> list[str]:
-    """Return the names of what the command line cannot find; arguments as for how_to_resume."""
-    return [name for name, kind in kinds.items() if not is_found_by_name(name, kind)]
+    here = [name for name, kind in kinds.items() if not is_found_by_name(name, kind)]
+    command = f"fedsim resume {shlex.quote(str(folder))}"
+    call = f"fedsim.resume({str(folder)!r})" if here else command
+    where = f", in Python, where {', '.join(here)} is known" if here else ""
+    if as_subject:
+        return f"`{call}`{where}," if here else f"`{call}`"
+    return call + where
 
 
 def _add(thing: object, things: dict[str, object]) -> str:

@@ -83,7 +83,7 @@ def test_what_is_shown_may_be_chosen(run: Run) -> None:
         ({"seed": 7}, "seed: expected 0 to 1, got 7"),
         (
             {"agent": 7},
-            "points: there is none to draw: a is left out: it has no agent 7, but 0 to 2",
+            "points: nothing to draw: a is left out: it has no agent 7, but 0 to 2",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_damaged_seed_is_left_out(run: Run) -> None:
     assert [one.label for one in found.panels] == ["wide $"]
     assert found.notes[0].startswith("a, seed 0 is left out: ")
     (run.runs[2].folder.path / "manifest.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"none to draw: a, seed 0 is left out: .*; wide"):
+    with pytest.raises(ConfigError, match=r"nothing to draw: a, seed 0 is left out: .*; wide"):
         explored(run)
 
 

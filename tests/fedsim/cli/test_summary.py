@@ -86,9 +86,9 @@ class TestClosingTable:
             for seed, size in ((0, 1_000_000), (1, 3_000_000))
         ]
         text = table(*sums, SUMMARY | {"variant": "none", "traffic": {}}, width=120)
-        assert "dp-fts-de, a seed: sums, not encrypted: 2 MB to the server" in text
+        assert "dp-fts-de, per seed: sums, not encrypted: 2 MB to the server" in text
         assert text.count("to the server") == 1
-        assert "dp-fts-de, in all: sums, not encrypted: 1 MB" in table(sums[0], width=120)
+        assert "dp-fts-de, total: sums, not encrypted: 1 MB" in table(sums[0], width=120)
 
     def test_failures_have_a_column_and_a_line(self) -> None:
         first = "the objective raised ValueError (agent 3, round 1): [bad] luck"

@@ -64,7 +64,7 @@ def test_lost_configurations_of_all_seeds(runs: Path, lose: Callable[[Path], Non
     found = fedsim.compare(run)
     assert [one.partition(": ")[0] for one in found.notes[:2]] == ["a", "b"]
     assert all("its settings are lost, so that" in one for one in found.notes[:2])
-    assert "scenarios of which one is not known: not paired" in found.notes[-1]
+    assert "a scenario that is not known: not paired" in found.notes[-1]
     fedsim.resume(runs / "first")
     assert fedsim.compare(runs / "first").notes == ()
 
@@ -79,12 +79,12 @@ def test_a_runs_lost_configuration_is_said(
         run = load(runs / name)
         found, notes = run.read("rounds")
         pd.testing.assert_frame_equal(found, rounds)
-        assert notes[0].startswith("if seeds are missing, it is not known: ")
+        assert notes[0].startswith("cannot tell whether seeds are missing: ")
         assert "config.yaml: " in notes[0]
         assert fedsim.compare(run).notes[-len(notes) :] == tuple(notes)
         capsys.readouterr()
         assert run_command(["show", str(runs / name)]) == 0
-        assert "if seeds are missing, it is not known: " in capsys.readouterr().out
+        assert "cannot tell whether seeds are missing: " in capsys.readouterr().out
         assert run_command(["show", "--json", str(runs / name)]) == 0
         assert json.loads(capsys.readouterr().out)["lost"] == notes[0]
         with pytest.raises(RunFolderError, match=r"config\.yaml: .*restore it from a copy"):

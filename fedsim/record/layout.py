@@ -1,0 +1,56 @@
+"""Which folders are those of seeds and of runs, and where a run's seeds are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fedsim.errors import RunFolderError
+
+_SEED = re.compile(r"seed-\d{1,18}")
+_FILES = ("config.yaml", "manifest.json", "journal.jsonl")
+"""One of them is enough to know a seed's folder."""
+
+
+def is_seed(folder: Path) -> bool:
+    """Return whether a folder is that of a seed; copies such as ``seed-0.bak`` are not."""
+    named = _SEED.fullmatch(folder.name) is not None and not (folder / "origin.yaml").exists()
+    return named and any((folder / name).exists() for name in _FILES)
+
+
+def is_marked(folder: Path) -> bool:
+    """Return whether a folder is a run's or a seed's, as far as its files tell; not a variant's."""
+    return any((folder / name).exists() for name in ("origin.yaml", "config.yaml"))
+
+
+def seed_folders(folder: Path) -> list[Path]:
+    """Return the folders of the seeds of a run or a variant, by their paths.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    inside = subfolders(folder)
+    own = [one for one in inside if is_seed(one)]
+    return own or [
+        seed for one in inside if not is_marked(one) for seed in subfolders(one) if is_seed(seed)
+    ]
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders directly in a folder, by name; none if it does not exist.
+
+    Raises:
+        RunFolderError: if the folder cannot be read.
+    """
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
+
+
+def run_folder_of(seed: Path) -> Path:
+    """Return the run folder that contains a seed's folder."""
+    parent = seed.absolute().parent
+    return parent if is_marked(parent) else parent.parent
