@@ -134,7 +134,7 @@ class Origin:
             return f"lacks the run's seed{'s' * (len(lost) > 1)} {listed(map(str, lost))}"
         now = fingerprint_keys(config)
         changed = [key for key, value in self.keys.items() if now.get(key) != value]
-        return f"has another {listed(changed)} than the run began with" if changed else ""
+        return f"differs in {listed(changed)} from what the run began with" if changed else ""
 
     def changes(self, now: Origin) -> list[str]:
         """Return which modules and classes are others now, or cannot be compared."""
