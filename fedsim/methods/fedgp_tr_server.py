@@ -110,12 +110,12 @@ class RegionServer:
         support, nobody = support_of(basis, self._sums.family), (np.empty((0, E)), np.empty(0))
         posterior = exact_with_summaries(support, basis.eta, total.summary, *nobody)
         deviation = prior_deviation(total.summary, total.count)
-        means, variances = posterior.moments(basis.points)
-        units = next_units(basis.units, means, deviation**2 * variances)
-        self._constants = Constants(self._sums.next_logs(basis, total), units)
         keys, none = Keys(self._context.seed, SERVER, t), (np.empty((0, D)), np.empty(0))
         scaled = posterior.in_units_of(deviation)
         self._centre = self._searches.choose(scaled, *none, keys, t, region)
+        means, variances = posterior.moments(basis.points)
+        units = next_units(basis.units, means, deviation**2 * variances)
+        self._constants = Constants(self._sums.next_logs(basis, total), units)
 
     def state(self) -> State:
         """Return the region's centre, what the next summaries have in common, and the last sum."""

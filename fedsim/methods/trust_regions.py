@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.acquisition import whole_cube
 from fedsim.acquisition.candidates import sobol_points
 from fedsim.errors import require
 from fedsim.space import Array, Box, Choice, Space
@@ -26,24 +25,25 @@ class RegionSettings:
     """The widths of the regions, in multiples of the space's own.
 
     Attributes:
-        whole: the share of the rounds in which the region is the whole space, from 0 to 1.
+        wide: the share of the rounds, from 0 to 1, in which the width is 1: half of the space to
+            each side of the centre.
         smallest: the width in the last round, from 1e-6 to 1; between, widths shrink by the same
             factor every round.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    whole: float = 0.3
+    wide: float = 0.3
     smallest: float = 0.03
 
     def __post_init__(self) -> None:
-        require(0 <= self.whole <= 1, "method.region.whole", "a share from 0 to 1", self.whole)
+        require(0 <= self.wide <= 1, "method.region.wide", "a share from 0 to 1", self.wide)
         fits = 1e-6 <= self.smallest <= 1
         require(fits, "method.region.smallest", "a width from 1e-6 to 1", self.smallest)
 
     def width(self, t: int, rounds: int) -> float:
         """Return the width in round t = 1, 2, ... of ``rounds``, in (0, 1]."""
-        still = self.whole * rounds
+        still = self.wide * rounds
         if t <= still:
             return 1.0
         return float(self.smallest ** ((t - still) / (rounds - still)))
@@ -77,10 +77,8 @@ def region_around(space: Space, centre: Array, width: float) -> Region:
     Args:
         space: the search space.
         centre: the point, shape (D,).
-        width: the cube's edge, above 0; from 1 on, the region is the whole space.
+        width: the cube's edge, above 0.
     """
-    if width >= 1.0:
-        return Region(centre, whole_cube(space.dimension))
     lower, upper = np.clip(centre - width / 2.0, 0.0, 1.0), np.clip(centre + width / 2.0, 0.0, 1.0)
     for d, parameter in enumerate(space.parameters):
         if isinstance(parameter, Choice):
