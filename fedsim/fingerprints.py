@@ -26,6 +26,10 @@ def fingerprint(
     """
     told: list[Any] = [scenario, method, rounds, seed]
     told += [availability] if availability != 1.0 else []
+    return _digest(told)
+
+
+def _digest(told: Any) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -44,3 +48,15 @@ def fingerprint_settings(config: Mapping[str, Any]) -> str:
         config["scenario"], config["method"], config["rounds"], None, config["availability"]
     )
     return with_noise(found, system=config["privacy"]["noise_source"] == "system")
+
+
+def fingerprint_keys(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fingerprint of each key of a resolved configuration that results depend on.
+
+    No resume may change them. Keys that are missing have one, too.
+    """
+    privacy = config.get("privacy")
+    source = privacy.get("noise_source") if isinstance(privacy, Mapping) else None
+    names = ("scenario", "method", "rounds", "availability", "variants", "noise_control")
+    told = {**{name: config.get(name) for name in names}, "privacy.noise_source": source}
+    return {name: _digest(value) for name, value in told.items()}

@@ -21,6 +21,7 @@ from fedsim.record.journal import check_journal
 from fedsim.record.locking import locked
 from fedsim.record.origin import Origin
 from fedsim.record.runfolder import RunFolder, begin, new_run_folder, removed_on_error
+from fedsim.results.places import require_plan
 from fedsim.running.execution import execute
 from fedsim.running.jobs import Job, Listener, is_done
 from fedsim.running.placement import Placement, parse_jobs, place
@@ -64,8 +65,9 @@ def run(
     checks, code = check(experiment), experiment.code
     # Before anything is evaluated: that may take long, or end this process.
     folder = new_run_folder(experiment.config.name, None if out is None else user_path(out))
-    origin = Origin.of(code, experiment.data_dir, _fingerprints(experiment))
-    begin(folder, experiment.config.model_dump(mode="json"), origin.record(), code)
+    config = experiment.config.model_dump(mode="json")
+    origin = Origin.of(code, experiment.data_dir, _fingerprints(experiment), config)
+    begin(folder, config, origin.record(), code)
     with removed_on_error(folder), locked(folder, wait_seconds=1.0):
         checks, placement = place(experiment, checks, experiment.jobs, jobs, listener)
         _pack(code, placement)
@@ -101,6 +103,7 @@ def resume(
     path = user_path(folder)
     check_arguments(listener=(listener, LISTENER))
     origin = Origin.read(path)
+    require_plan(path)
     experiment, changed = experiment_of(path, origin, overrides, given)
     with of_run(path), locked(path, wait_seconds=1.0):
         require_same_run(origin, _fingerprints(experiment), path)
@@ -120,7 +123,7 @@ def resume(
         if note := note_new_code(path, origin, experiment, made):
             placement = replace(placement, plan=f"{placement.plan}; {note}")
         if changed:
-            note_changes(path, experiment, changed, made)
+            note_changes(path, origin, experiment, changed, made)
         execute(path, made, placement, experiment.config, checks, listener or Listener())
     return path
 

@@ -44,7 +44,9 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
     if states - {"done", "damaged"} and not states & {"running", "waiting"}:
-        print_text(console, f"continue with: {how_to_resume(run.whole, given_to(run.whole))}")
+        refused = run.lost_plan() or "damaged" in states
+        how = "mend what is damaged, then continue with" if refused else "continue with"
+        print_text(console, f"{how}: {how_to_resume(run.whole, given_to(run.whole))}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
 

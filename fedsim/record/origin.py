@@ -10,16 +10,17 @@ such a run is for a process that has them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.errors import RunFolderError, cannot_write
-from fedsim.files import RESTORE, read_yaml, slugify, write_atomically
+from fedsim.errors import RunFolderError, cannot_write, listed
+from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify, write_atomically
+from fedsim.fingerprints import fingerprint_keys
 from fedsim.record.layout import seed_folders
 from fedsim.usercode.sources import UserCode
 
@@ -39,6 +40,8 @@ class Origin:
             hashes are empty if they are not known.
         variants: the variants in order, as far as they are known: by label, the fingerprint of
             their settings; it is empty if an earlier version of fedsim started the run.
+        seeds: the seeds, with those that a resume added; empty as above.
+        keys: a fingerprint of each key of ``config.yaml`` that no resume may change; as above.
     """
 
     import_from: tuple[str, ...]
@@ -46,13 +49,26 @@ class Origin:
     modules: Mapping[str, str]
     given: Mapping[str, Mapping[str, str]]
     variants: Mapping[str, str] = field(default_factory=dict)
+    seeds: tuple[int, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, code: UserCode, data_dir: str | None, variants: Mapping[str, str]) -> Origin:
-        """Return the origin of a run of some code."""
+    def of(
+        cls,
+        code: UserCode,
+        data_dir: str | None,
+        variants: Mapping[str, str],
+        config: Mapping[str, Any],
+    ) -> Origin:
+        """Return the origin of a run of some code, with what ``config.yaml`` holds."""
         given = {name: one.record() for name, one in code.objects.items()}
         modules = {source.name: source.digest for source in code.sources}
-        return cls(code.folders, data_dir, modules, given, dict(variants))
+        origin = cls(code.folders, data_dir, modules, given, dict(variants))
+        return origin.with_config(config)
+
+    def with_config(self, config: Mapping[str, Any]) -> Origin:
+        """Return it with another ``config.yaml``."""
+        return replace(self, seeds=tuple(config["seeds"]), keys=fingerprint_keys(config))
 
     @classmethod
     def read(cls, folder: Path) -> Origin:
@@ -92,7 +108,33 @@ class Origin:
         told: dict[str, Any] = {"import_from": list(self.import_from), "data_dir": self.data_dir}
         given = {name: dict(one) for name, one in self.given.items()}
         told |= {"modules": dict(self.modules), "given": given, "variants": dict(self.variants)}
-        return told
+        return {**told, "seeds": list(self.seeds), "keys": dict(self.keys)}
+
+    def differences(self, config: Mapping[str, Any], seeds: Sequence[int]) -> str:
+        """Return in which way a configuration is not this run's, in words; empty if it is.
+
+        Args:
+            config: what ``config.yaml`` holds.
+            seeds: its seeds.
+
+        Raises:
+            LookupError, TypeError: if it is damaged.
+        """
+        found = [*map(str, config.get("variants") or [config["method"]["name"]])]
+        known = list(self.variants)
+        if config.get("noise_control"):  # it adds variants to those that are named
+            known, found = _without_controls(known), _without_controls(found)
+        lacks = [label for label in known if label not in found]
+        more = [label for label in found if known and label not in known]
+        if lacks or more:
+            told = [f"lacks the run's {_named(lacks)}"] if lacks else []
+            told += [f"has {_named(more)}, which the run does not have"] if more else []
+            return " and ".join(told)
+        if lost := sorted(set(self.seeds) - set(seeds)):
+            return f"lacks the run's seed{'s' * (len(lost) > 1)} {listed(map(str, lost))}"
+        now = fingerprint_keys(config)
+        changed = [key for key, value in self.keys.items() if now.get(key) != value]
+        return f"differs in {listed(changed)} from what the run began with" if changed else ""
 
     def changes(self, now: Origin) -> list[str]:
         """Return which modules and classes are others now, or cannot be compared."""
@@ -107,6 +149,14 @@ class Origin:
 @cache
 def _origin_type() -> TypeAdapter[Origin]:
     return TypeAdapter(Origin)
+
+
+def _without_controls(labels: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(label.removesuffix(NOISE_CONTROL) for label in labels))
+
+
+def _named(labels: Sequence[str]) -> str:
+    return f"variant{'s' * (len(labels) > 1)} {listed(labels)}"
 
 
 def not_a_folder(path: Path) -> str | None:

@@ -22,6 +22,7 @@ Nothing in it is ever unpickled.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -133,7 +134,11 @@ class RunFolder:
         return read_yaml(self.path / "config.yaml", kept=True)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest, or an empty one if the run never started."""
+        """Return the manifest, or an empty one if the run never started.
+
+        Raises:
+            RunFolderError: if it is damaged, or somebody changed it.
+        """
         path = self.path / "manifest.json"
         if not path.exists():
             return {}
@@ -144,11 +149,15 @@ class RunFolder:
         if not isinstance(found, dict):
             got = type(found).__name__
             raise RunFolderError(f"{path}: expected a JSON object, got {got}; {REMAKE}")
+        checksum = found.pop("checksum", None)  # earlier versions had none
+        if checksum not in (None, _checksum(found)):
+            raise RunFolderError(f"{path}: was changed after fedsim wrote it; {REMAKE}")
         return found
 
     def update_manifest(self, **changes: Any) -> None:
         """Set entries of the manifest; keep the others."""
-        manifest = {**self.manifest(), **changes}
+        manifest = json.loads(format_json({**self.manifest(), **changes}))
+        manifest["checksum"] = _checksum(manifest)
         text = format_json(manifest, indent=2, sort_keys=True)
         write_atomically(self.path / "manifest.json", text.encode() + b"\n")
 
@@ -174,8 +183,9 @@ class RunFolder:
             rounds, entries, *_ = (int(count) for count in arrays["counts"])
             names = [str(name) for name in arrays.get("aggregators", ())]
         except (RunFolderError, KeyError, ValueError, TypeError) as error:
+            why = str(error).removeprefix(f"{self._checkpoint}: ")
             raise RunFolderError(
-                f"{self._checkpoint}: damaged ({error}); remove it and resume: the journal holds "
+                f"{self._checkpoint}: damaged ({why}); remove it and resume: the journal holds "
                 "everything that is needed"
             ) from error
         return Checkpoint(
@@ -204,6 +214,10 @@ class RunFolder:
             if new := [warning for warning in warnings if warning not in known]:
                 self.update_manifest(warnings=[*known, *new])
             yield
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:

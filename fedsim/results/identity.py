@@ -36,6 +36,11 @@ def require_own(seed: Path, manifest: Mapping[str, Any], settings_fingerprint: s
     """
     words, folder = _elsewhere(seed, manifest, settings_fingerprint), RunFolder(seed)
     done = manifest.get("status") == "done"
+    if done and not words and "run" in manifest and "outcome" not in manifest:
+        raise RunFolderError(
+            f"{seed / 'manifest.json'}: damaged: it says that the seed is done, but not how it "
+            f"ended; {REMAKE}"
+        )
     if done and not words:  # whoever reads its journal knows it by its hash
         return
     run, begun = manifest.get("run"), journal_run(folder.journal)

@@ -1,27 +1,28 @@
-"""Lists the runs under a folder, from their configurations and manifests only."""
+"""Lists the runs under a folder.
+
+Of what is done, only configurations and manifests are read; of unfinished seeds that nobody works
+on also the journals, to tell what is damaged as ``fedsim show`` does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
-from fedsim.record.layout import seed_folders
 from fedsim.record.locking import is_locked
-from fedsim.record.runfolder import RunFolder
-from fedsim.results.identity import require_own
-from fedsim.results.places import (
-    in_order,
-    is_run,
-    label_of,
-    planned_seeds,
-    variants_of,
-)
+from fedsim.results.analysis import Run, load
+from fedsim.results.outcome import is_outcome
+from fedsim.results.places import is_run, require_plan
+from fedsim.results.seeds import SeedRun
+from fedsim.results.status import StatusReader
+
+Part = TypeVar("Part")
 
 LEVELS = 3
 """How many levels below the given folder a run may be."""
@@ -29,15 +30,15 @@ LEVELS = 3
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What is known about a run without opening its tables or journals.
+    """What is known about a run without opening its tables.
 
     Attributes:
         folder: the run folder.
         name: the name in its configuration.
         status: ``running``; ``done``, if every seed is; ``failed``; ``interrupted``; ``stopped``,
             if it was killed or some seed's folder is missing; ``not started``; or ``damaged``, if
-            its files cannot be read.
-        reason: why it failed, was interrupted, has a seed missing or cannot be read, or None.
+            some of its files cannot be read or belong to another run.
+        reason: why it failed, was interrupted, lacks something or is damaged, or None.
         scenario: the scenario's name.
         variants: the variants' labels; the method's name if there is only one.
         rounds: queries per agent of the longest variant.
@@ -103,72 +104,99 @@ def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
 
 
 def _summary(folder: Path) -> RunSummary:
-    try:
-        config = read_yaml(folder / "config.yaml", kept=True)
-        seeds = seed_folders(folder)
-        manifests = list(_manifests(folder, seeds))
-        status = _status(folder, manifests)
-        return RunSummary(
-            folder=folder,
-            name=str(config["name"]),
-            status=status,
-            reason=next(
-                (m["reason"] for m in manifests if _ended_badly(m)),
-                None if status == "running" else _missing(folder, seeds),
-            ),
-            scenario=str(config["scenario"]["name"]),
-            variants=_labels(folder, seeds) or (str(config["method"]["name"]),),
-            rounds=max((int(m["rounds"]) for m in manifests if "rounds" in m), default=0)
-            or int(config["rounds"]),
-            jobs=len(manifests),
-            done=sum(m.get("status") == "done" for m in manifests),
-            started=min(_times(manifests, "started"), default=None),
-            ended=_ended(manifests),
-        )
-    except (FedsimError, OSError, LookupError, TypeError, ValueError) as error:
-        why = str(error) if isinstance(error, FedsimError) else repr(error)
-        jobs, done = _counts(folder)
-        return RunSummary(folder, folder.name, "damaged", why, jobs=jobs, done=done)
+    wrong: list[str] = []
+
+    def tried(read: Callable[[], Part], otherwise: Part) -> Part:
+        try:
+            return read()
+        except (FedsimError, OSError, LookupError, TypeError, ValueError) as error:
+            wrong.append(str(error) if isinstance(error, FedsimError) else repr(error))
+            return otherwise
+
+    config = tried(lambda: _config(folder), _Config())
+    run = tried(lambda: load(folder), Run(folder, ()))
+    seeds = [seed for one in run.runs if (seed := tried(partial(_seed, one), None))]
+    manifests = [seed.manifest for seed in seeds]
+    status = _status(folder, manifests)
+    troubles = [seed.trouble for seed in seeds if seed.trouble]
+    troubles += [] if status == "running" else _missing(run)
+    return RunSummary(
+        folder=folder,
+        name=config.name or folder.name,
+        status="damaged" if wrong else status,
+        reason=next(iter([*wrong, *troubles]), None),
+        scenario=config.scenario,
+        variants=tuple(dict.fromkeys(one.variant for one in run.runs)) or config.method,
+        rounds=max((seed.rounds for seed in seeds), default=0) or config.rounds,
+        jobs=len(run.runs),
+        done=sum(m.get("status") == "done" for m in manifests),
+        started=min((seed.started for seed in seeds if seed.started), default=None),
+        ended=_ended(seeds),
+    )
 
 
-def _manifests(folder: Path, seeds: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of a run's seeds.
+@dataclass(frozen=True)
+class _Config:
+    """What is told of a run's configuration; empty if that is damaged."""
+
+    name: str = ""
+    scenario: str = ""
+    method: tuple[str, ...] = ()
+    rounds: int = 0
+
+
+def _config(folder: Path) -> _Config:
+    require_plan(folder)
+    config = read_yaml(folder / "config.yaml", kept=True)
+    scenario, method = (str(config[key]["name"]) for key in ("scenario", "method"))
+    return _Config(str(config["name"]), scenario, (method,), int(config["rounds"]))
+
+
+@dataclass(frozen=True)
+class _Seed:
+    """What is told of a seed.
+
+    Attributes:
+        manifest: its manifest.
+        rounds: the rounds that it will have; 0 if it has not started.
+        started: when it was first started; None if it was not.
+        ended: when it ended last; None if it never did.
+        trouble: why it ended, and what its record lacks; empty if nothing is wrong.
+    """
+
+    manifest: Mapping[str, Any]
+    rounds: int
+    started: datetime | None
+    ended: datetime | None
+    trouble: str
+
+
+def _seed(one: SeedRun) -> _Seed:
+    """Return what is told of a seed.
 
     Raises:
-        RunFolderError: if one is damaged, or is in a copy of another seed's folder.
+        RunFolderError: if it is damaged, or its folder holds another seed.
+        LookupError, TypeError, ValueError: if its manifest is damaged.
     """
-    known = variants_of(folder)
-    settings = {place: known.get(label_of(place), "") for place in {s.parent for s in seeds}}
-    for seed in _with_planned(folder, seeds):
-        manifest = RunFolder(seed).manifest()
-        require_own(seed, manifest, settings.get(seed.parent, ""))
-        yield manifest
+    one.require_own()
+    one.require_manifest()
+    manifest = one.folder.manifest()
+    done = manifest.get("status") == "done"
+    if done and "agents" in manifest and not is_outcome(manifest.get("outcome")):
+        one.summary()  # makes it again, if it can
+    lost = None
+    if not done and "agents" in manifest and one.state not in ("running", "waiting"):
+        lost = StatusReader(one).read().lost
+    reason = str(manifest["reason"]) if _ended_badly(manifest) else ""
+    trouble = ": ".join(filter(None, (reason, f"{one.name}: {lost}" if lost else "")))
+    started, ended = (_time(manifest, name) for name in ("started", "ended"))
+    return _Seed(manifest, int(manifest.get("rounds", 0)), started, ended, trouble)
 
 
-def _with_planned(folder: Path, seeds: Sequence[Path]) -> list[Path]:
-    """Return the seeds that have a folder, and those that the configuration has besides."""
-    return list(dict.fromkeys([*seeds, *(seed for _, seed in planned_seeds(folder))]))
-
-
-def _missing(folder: Path, seeds: Sequence[Path]) -> str | None:
-    """Return a sentence on a seed whose folder is missing, though others have theirs."""
-    gone = [seed for seed in _with_planned(folder, seeds) if not seed.exists()]
-    return f"{gone[0]}: its folder is missing" if seeds and gone else None
-
-
-def _counts(folder: Path) -> tuple[int, int]:
-    """Return how many seeds a damaged run has, and how many are done, as far as can be read."""
-    try:
-        seeds = _with_planned(folder, seed_folders(folder))
-    except RunFolderError:
-        return 0, 0
-    done = 0
-    for seed in seeds:
-        with suppress(RunFolderError):
-            manifest = RunFolder(seed).manifest()
-            require_own(seed, manifest, "")
-            done += manifest.get("status") == "done"
-    return len(seeds), done
+def _missing(run: Run) -> list[str]:
+    """Return a sentence on each seed whose folder is missing, though others have theirs."""
+    gone = [one.folder.path for one in run.runs if not one.folder.path.exists()]
+    return [f"{one}: its folder is missing" for one in gone] if len(gone) < len(run.runs) else []
 
 
 def _status(folder: Path, manifests: Sequence[Mapping[str, Any]]) -> str:
@@ -188,17 +216,13 @@ def _ended_badly(manifest: Mapping[str, Any]) -> bool:
     return manifest.get("status") in ("failed", "interrupted") and "reason" in manifest
 
 
-def _labels(folder: Path, seeds: Sequence[Path]) -> tuple[str, ...]:
-    """Return the labels of the variants that have a folder, in order."""
-    own = {seed.parent for seed in seeds} - {folder}
-    return tuple(in_order([label_of(one) for one in own], folder))
-
-
-def _ended(manifests: Sequence[Mapping[str, Any]]) -> datetime | None:
-    if any(m.get("status") == "running" for m in manifests):
+def _ended(seeds: Sequence[_Seed]) -> datetime | None:
+    if any(one.manifest.get("status") == "running" for one in seeds):
         return None  # what a resumed one holds is when it was stopped before
-    return max(_times(manifests, "ended"), default=None)
+    return max((one.ended for one in seeds if one.ended), default=None)
 
 
-def _times(manifests: Sequence[Mapping[str, Any]], name: str) -> list[datetime]:
-    return [datetime.fromisoformat(m[name]).astimezone(UTC) for m in manifests if name in m]
+def _time(manifest: Mapping[str, Any], name: str) -> datetime | None:
+    if name not in manifest:
+        return None
+    return datetime.fromisoformat(manifest[name]).astimezone(UTC)

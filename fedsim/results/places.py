@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,15 @@ def planned_seeds(folder: Path) -> list[tuple[str, Path]]:
     return []
 
 
+def require_plan(whole: Path) -> None:
+    """Check that a run's ``config.yaml`` is its own, and that its variants are in their places.
+
+    Raises:
+        RunFolderError: if not.
+    """
+    _planned(whole)
+
+
 def lost_plan(folder: Path) -> str | None:
     """Return why it is not known which seeds are missing, as a sentence; None if it is known.
 
@@ -69,11 +78,19 @@ def _planned(folder: Path) -> list[tuple[str, Path]]:
         else:
             places = [(str(config["method"]["name"]), whole)]
         seeds = [int(seed) for seed in config["seeds"]]
+        origin = _origin_of(whole)
+        differences = "" if origin is None else origin.differences(config, seeds)
     except (LookupError, TypeError, ValueError) as error:
         raise RunFolderError(
             f"{whole / 'config.yaml'}: damaged: seeds, method or variants are not what they "
             f"should be ({error!r}); {RESTORE}"
         ) from None
+    if differences:
+        raise RunFolderError(
+            f"{whole / 'config.yaml'}: not the configuration of this run: it {differences}; "
+            f"{RESTORE}"
+        )
+    _check_places(whole, dict(places))
     if whole != folder:
         name = folder.absolute().name
         places = [
@@ -82,18 +99,40 @@ def _planned(folder: Path) -> list[tuple[str, Path]]:
     return [(label, place / f"seed-{seed}") for label, place in places for seed in seeds]
 
 
+def _check_places(whole: Path, places: Mapping[str, Path]) -> None:
+    """Check that no variant's folder has the name of another's."""
+    for folder in dict.fromkeys(seed.parent for seed in seed_folders(whole)):
+        label = _told_label(folder)
+        place = places.get(label, folder)
+        if folder.absolute() != place.absolute() and whole != place:
+            raise RunFolderError(
+                f"{folder}: holds the variant {label} (variant.txt says so), which belongs into "
+                f"{place.name}: move it back there, or out of the run folder"
+            )
+
+
+def _told_label(folder: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return (folder / "variant.txt").read_text("utf-8").strip()
+    return ""
+
+
 def variants_of(whole: Path) -> dict[str, str]:
     """Return the fingerprints of a run's variants by label, in order; none if they are lost."""
+    origin = _origin_of(whole)
+    return {} if origin is None else dict(origin.variants)
+
+
+def _origin_of(whole: Path) -> Origin | None:
     with suppress(RunFolderError):  # resuming says so
-        return dict(Origin.read(whole).variants)
-    return {}
+        return Origin.read(whole)
+    return None
 
 
 def given_to(whole: Path) -> dict[str, str]:
     """Return what a run was given in Python, by name: ``class`` or ``object``; none if lost."""
-    with suppress(RunFolderError):  # resuming says so
-        return {name: one["kind"] for name, one in Origin.read(whole).given.items()}
-    return {}
+    origin = _origin_of(whole)
+    return {} if origin is None else {name: one["kind"] for name, one in origin.given.items()}
 
 
 def resuming(whole: Path) -> str:
@@ -111,9 +150,8 @@ def label_of(folder: Path) -> str:
         RunFolderError: if it is not known: ``variant.txt`` and what the run knows are both lost.
     """
     marker = folder / "variant.txt"
-    with suppress(OSError, UnicodeDecodeError):
-        if told := marker.read_text("utf-8").strip():
-            return told
+    if told := _told_label(folder):
+        return told
     for known in (dict(planned_seeds(folder)), variants_of(folder)):
         if len(known) == 1:
             return next(iter(known))

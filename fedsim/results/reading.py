@@ -54,6 +54,7 @@ class Reading:
         releases: all releases, in order.
         sha256: the hash of the journal's lines.
         torn: whether the journal ends with an incomplete line.
+        entries: how many entries it has.
     """
 
     facts: Facts
@@ -62,6 +63,7 @@ class Reading:
     releases: list[ReleaseEntry] = field(default_factory=list)
     sha256: str = ""
     torn: bool = False
+    entries: int = 0
 
     def __post_init__(self) -> None:
         self.tally = self.facts.tally()
@@ -81,6 +83,7 @@ class Reading:
             RunFolderError: if it names an agent that the run does not have.
         """
         self.close(entry.t - 1)
+        self.entries += 1
         if isinstance(entry, StepEntry):
             check_agents(entry.participants, self._members, entry.t)
             self.tally.add(entry)
@@ -132,7 +135,7 @@ def read_run(
             is done ended with: what was cut off would not be missed.
     """
     expected = ended_with(folder)
-    if expected is not None and not folder.journal.exists():
+    if not folder.journal.exists():
         raise RunFolderError(f"{folder.journal}: not found; {REDO}")
     reading, journal = Reading(facts), JournalReader(folder.journal)
     for entry in journal.read():
@@ -144,6 +147,33 @@ def read_run(
     if expected is not None and (reading.torn or reading.sha256 != expected):
         raise RunFolderError(f"{folder.journal}: is not the one that the seed ended with; {REDO}")
     return reading
+
+
+def lost_end(folder: RunFolder, entries: int, *, torn: bool) -> str | None:
+    """Return what is missing in the record of an unfinished seed that nobody works on.
+
+    Args:
+        folder: the seed's folder.
+        entries: how many entries its journal has.
+        torn: whether that ends with an incomplete line.
+
+    Returns:
+        A sentence that says what to do, too; None if nothing is missing.
+    """
+    if not folder.journal.exists():
+        return f"its journal is missing; {REDO}"
+    try:
+        checkpoint = folder.load_checkpoint()
+    except RunFolderError as error:
+        return str(error)
+    if checkpoint is not None and entries < checkpoint.entries:
+        return (
+            f"the end of its journal is lost: it has {entries} of {checkpoint.entries} entries; "
+            f"to continue from them, remove {folder.path / 'state' / 'checkpoint.npz'} and resume"
+        )
+    if torn:
+        return "the last line of its journal is incomplete; resume does that step again"
+    return None
 
 
 def ended_with(folder: RunFolder) -> str | None:

@@ -16,7 +16,7 @@ from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import REDO, REMAKE, RunFolder
 from fedsim.results.identity import found_configuration, number_of, require_own
 from fedsim.results.places import resuming
-from fedsim.results.reading import ended_with, read_run
+from fedsim.results.reading import ended_with, lost_end, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -192,12 +192,14 @@ class SeedRun:
         if state == "done":
             return None
         facts = self.facts()
-        last = read_run(self.folder, facts).tally.round
+        reading, idle = read_run(self.folder, facts), state not in ("running", "waiting")
+        lost = lost_end(self.folder, reading.entries, torn=reading.torn) if idle else None
         reason = (
             self.folder.manifest().get("reason") if state in ("failed", "interrupted") else None
         )
-        words = f"{self.name}: {state}, {max(0, last)} of {facts.rounds} rounds"
-        return f"{words}: {reason}" if reason else words
+        last = max(0, reading.tally.round)
+        words = f"{self.name}: {state}, {last} of {facts.rounds} rounds"
+        return ": ".join(str(one) for one in (words, reason, lost) if one)
 
     def summary(self) -> dict[str, Any]:
         """Return its identity and status, and if it is done, its outcome: ``fedsim run --json``.

@@ -9,7 +9,6 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedsim.errors import RunFolderError
 from fedsim.files import finite
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
 from fedsim.record.evaluationlog import kept_evaluations
@@ -21,6 +20,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
 from fedsim.results.losses import INFINITE
+from fedsim.results.reading import lost_end
 from fedsim.results.seeds import SeedRun
 
 
@@ -128,27 +128,12 @@ class StatusReader:
             under_way=self._under_way(folder),
             privacy=self._privacy(facts),
             seconds_left=timings.seconds_left(left),
-            lost=None if state in ("running", "waiting") else self._lost(folder),
+            lost=(
+                None
+                if state in ("running", "waiting")
+                else lost_end(folder, self._position.entries, torn=self._journal.torn)
+            ),
         )
-
-    def _lost(self, folder: RunFolder) -> str | None:
-        """Return what is missing in the record of a run that has stopped."""
-        if not folder.journal.exists():
-            return "its journal is missing"
-        try:
-            checkpoint = folder.load_checkpoint()
-        except RunFolderError as error:
-            return str(error)
-        made = self._position.entries
-        if checkpoint is not None and made < checkpoint.entries:
-            return (
-                f"the end of its journal is lost: it has {made} of {checkpoint.entries} entries; "
-                f"to continue from them, remove {folder.path / 'state' / 'checkpoint.npz'} and "
-                "resume"
-            )
-        if self._journal.torn:
-            return "the last line of its journal is incomplete; resume does that step again"
-        return None
 
     def _read_journal(self, facts: Facts) -> Tally:
         if self._tally is None:

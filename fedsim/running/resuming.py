@@ -136,10 +136,12 @@ def require_same_record(changed: Changes, folders: Iterable[RunFolder]) -> None:
 
 
 def note_changes(
-    folder: Path, experiment: Experiment, changed: Changes, jobs: Sequence[Job]
+    folder: Path, origin: Origin, experiment: Experiment, changed: Changes, jobs: Sequence[Job]
 ) -> None:
     """Replace the configuration; the manifests keep what it was."""
-    write_yaml(folder / "config.yaml", experiment.config.model_dump(mode="json"))
+    config = experiment.config.model_dump(mode="json")
+    write_yaml(folder / "config.yaml", config)
+    write_yaml(folder / FILE, origin.with_config(config).record())
     for job in jobs:
         if manifest := job.folder.manifest():
             told = [*manifest.get("changes", []), *as_records(changed, now())]
@@ -149,7 +151,9 @@ def note_changes(
 
 def note_new_code(folder: Path, origin: Origin, experiment: Experiment, jobs: Sequence[Job]) -> str:
     """Record that a resume runs other code than the run so far; return that, or nothing."""
-    changed = origin.changes(Origin.of(experiment.code, experiment.data_dir, origin.variants))
+    config = experiment.config.model_dump(mode="json")
+    now_from = Origin.of(experiment.code, experiment.data_dir, origin.variants, config)
+    changed = origin.changes(now_from)
     if not changed:
         return ""
     kept, told = keep_code(folder, experiment.code), ", ".join(changed)

@@ -115,7 +115,8 @@ def test_points_of_an_unfinished_run(run: Run) -> None:
     points, missing = run.read_best()
     assert {point.round for point in points[:2]} == {0}
     assert points[2:] == whole[2:]
-    assert missing == ["up, seed 0: stopped, 0 of 5 rounds"]
+    (sentence,) = missing
+    assert sentence.startswith("up, seed 0: stopped, 0 of 5 rounds: the end of its journal is lost")
 
 
 def test_runs_without_recorded_parameters_are_refused_with_words(run: Run) -> None:

@@ -9,19 +9,28 @@ from pathlib import Path
 import pytest
 
 from fedsim.errors import RunFolderError
-from fedsim.files import write_yaml
+from fedsim.files import read_yaml, write_yaml
 from fedsim.record.locking import locked
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.listing import RunSummary, list_runs
 from fedsim.yamltext import format_yaml
 
-CONFIG = {"name": "x", "scenario": {"name": "s:S"}, "method": {"name": "ts"}, "rounds": 4}
+CONFIG = {
+    "name": "x",
+    "scenario": {"name": "s:S"},
+    "method": {"name": "ts"},
+    "rounds": 4,
+    "seeds": [0],
+}
 
 
 def make(folder: Path, *manifests: dict[str, object], label: str = "") -> Path:
     """Make a run folder, or a variant of one, with a seed per manifest."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_yaml(folder / "config.yaml", CONFIG)
+    known = read_yaml(folder / "config.yaml") if label and (folder / "config.yaml").exists() else {}
+    variants = {**known.get("variants", {}), **({label: {}} if label else {})}
+    seeds = [*range(max(1, len(manifests)))]
+    write_yaml(folder / "config.yaml", {**CONFIG, "seeds": seeds, "variants": variants})
     write_yaml(folder / "origin.yaml", {"import_from": ".", "data_dir": None})
     base = folder / label
     for seed, manifest in enumerate(manifests):
@@ -97,7 +106,7 @@ def test_reasons_and_variants(tmp_path: Path) -> None:
     run = make(tmp_path / "x-1", {"status": "failed", "reason": "no luck", "rounds": 9}, label="b")
     make(run, {"status": "done", "rounds": 3}, label="a")
     (one,) = list_runs(tmp_path)
-    assert (one.variants, one.reason, one.rounds) == (("a", "b"), "no luck", 9)
+    assert (one.variants, one.reason, one.rounds) == (("b", "a"), "no luck", 9)
     assert (one.done, one.jobs) == (1, 2)
 
 

@@ -98,6 +98,11 @@ def test_settings_that_were_changed_are_refused(runs: Path) -> None:
     assert load(runs / "first").runs[0].configuration() == config
     top = read_yaml(runs / "first/config.yaml")
     write_yaml(runs / "first/config.yaml", {**top, "rounds": 5})
+    with pytest.raises(RunFolderError, match=r"config\.yaml: .*differs in rounds from what"):
+        fedsim.resume(runs / "first")
+    origin = read_yaml(runs / "first/origin.yaml")
+    del origin["keys"]  # as earlier versions left it
+    write_yaml(runs / "first/origin.yaml", origin)
     with pytest.raises(RunFolderError, match=r"a belongs to other settings than config\.yaml"):
         fedsim.resume(runs / "first")
 

@@ -1,0 +1,274 @@
+"""Files of an unfinished run that were changed, cut, or put in place of others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import fedsim
+from fedsim.cli.main import run_command
+from fedsim.dashboards.curves import chart
+from fedsim.errors import Interrupted, RunFolderError
+from fedsim.files import read_yaml, write_yaml
+from fedsim.record.progress import Progress
+from fedsim.record.runfolder import RunFolder
+from fedsim.results.analysis import load
+from fedsim.results.listing import RunSummary, list_runs
+from fedsim.running.jobs import Job, Listener
+from tests.util.small import small
+
+ROUNDS = 4
+ALL = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+UNFINISHED = "b/seed-1"
+
+
+class Stopping(Listener):
+    """Stops a run after round 2 of its last seed."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        if (job.label, job.simulation.spec.seed, progress.round) == ("b", 1, 2):
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two variants and two seeds, of which the last one was interrupted."""
+    folder = tmp_path_factory.mktemp("interrupted") / "run"
+    variants: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
+    raw = small(rounds=ROUNDS, seeds=[0, 1], variants=variants)
+    with pytest.raises(Interrupted):
+        fedsim.run(raw, out=folder, jobs=1, listener=Stopping())
+    return folder
+
+
+@pytest.fixture
+def run(here: Path, interrupted: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(interrupted, "run")
+    return Path("run")
+
+
+def listed(run: Path) -> RunSummary:
+    (found,) = list_runs(run)
+    return found
+
+
+def told(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    run_command([command, str(run)])
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+def everywhere(run: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
+    """Yield what each reader says of a run."""
+    for command in ("show", "best", "compare"):
+        yield told(command, run, capsys)
+    yield "; ".join(load(run).read("rounds")[1])
+    yield "; ".join(chart(load(run)).notes)
+    yield str(listed(run).reason)
+
+
+def seeds_of(run: Path) -> list[tuple[str, int]]:
+    return [(one.variant, one.seed) for one in load(run).runs]
+
+
+def edit(path: Path, **changes: Any) -> None:
+    write_yaml(path, {**read_yaml(path), **changes})
+
+
+def of_a_seed(config: Path) -> None:
+    shutil.copy(config.parent / UNFINISHED / "config.yaml", config)
+
+
+def without_a_variant(config: Path) -> None:
+    edit(config, variants={"b": read_yaml(config)["variants"]["b"]})
+
+
+def renamed_variant(config: Path) -> None:
+    one = read_yaml(config)["variants"]
+    edit(config, variants={"a": one["a"], "c": one["b"]})
+
+
+def one_more_variant(config: Path) -> None:
+    edit(config, variants={**read_yaml(config)["variants"], "c": {"rounds": 7}})
+
+
+def changed_variant(config: Path) -> None:
+    edit(config, variants={**read_yaml(config)["variants"], "a": {"rounds": 7}})
+
+
+def emptied(config: Path) -> None:
+    config.write_text("")
+
+
+CONFIGS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a seed's": (of_a_seed, "lacks the run's variants a, b and has variant ts, which"),
+    "a variant lost": (without_a_variant, "lacks the run's variant a"),
+    "a variant renamed": (renamed_variant, "lacks the run's variant b and has variant c, which"),
+    "a variant more": (one_more_variant, "has variant c, which the run does not have"),
+    "a variant changed": (changed_variant, "differs in variants from what the run"),
+    "a seed lost": (lambda config: edit(config, seeds=[1]), "lacks the run's seed 0"),
+    "rounds changed": (lambda config: edit(config, rounds=9), "differs in rounds from what"),
+    "availability changed": (
+        lambda config: edit(config, availability=0.5),
+        "differs in availability from what",
+    ),
+    "emptied": (emptied, "config.yaml: is empty"),
+    "lost": (Path.unlink, "config.yaml: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), CONFIGS.values(), ids=CONFIGS)
+def test_a_configuration_that_is_not_the_runs(
+    run: Path, change: Callable[[Path], None], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = load(run).read("rounds")[0]
+    change(run / "config.yaml")
+    assert seeds_of(run) == ALL
+    pd.testing.assert_frame_equal(load(run).read("rounds")[0], whole)
+    with pytest.raises(RunFolderError, match=r"config\.yaml: .*; restore it from a copy") as caught:
+        fedsim.resume(run)
+    assert words in str(caught.value)
+    for text in everywhere(run, capsys):
+        assert str(caught.value) in text  # what resume says
+    shown = told("show", run, capsys)
+    assert "mend what is damaged, then continue with: fedsim resume run" in shown
+    one = listed(run)
+    assert (one.status, one.variants, one.rounds) == ("damaged", ("a", "b"), ROUNDS)
+    assert (one.jobs, one.done) == (4, 3)
+    assert not (run / "seed-1").exists()
+
+
+def test_seeds_that_a_resume_added_are_the_runs_own(run: Path) -> None:
+    fedsim.resume(run, overrides=["seeds=0-2"])
+    assert seeds_of(run) == [(label, seed) for label in "ab" for seed in (0, 1, 2)]
+    assert {one.state for one in load(run).runs} == {"done"}
+    edit(run / "config.yaml", seeds=[0, 1])
+    with pytest.raises(RunFolderError, match=r"config\.yaml: .*lacks the run's seed 2"):
+        fedsim.resume(run)
+
+
+def test_free_settings_may_be_edited(run: Path) -> None:
+    edit(run / "config.yaml", on_error={"retry": 3})
+    assert {one.state for one in fedsim.resume(run).runs} == {"done"}
+
+
+def test_controls_of_noise_are_the_runs_own(here: Path) -> None:
+    run = fedsim.run(small("dp-fts-de", rounds=1, noise_control=True)).folder
+    assert load(run).lost_plan() is None
+    edit(run / "config.yaml", noise_control=False)
+    assert "lacks the run's variant" in str(load(run).lost_plan())
+
+
+MANIFESTS: dict[str, dict[str, Any]] = {
+    "done": {"status": "done"},
+    "direction": {"direction": "minimize"},
+    "agents": {"agents": 2},
+    "space": {"parameters": []},
+    "rounds": {"rounds": 3},
+}
+
+
+@pytest.mark.parametrize("changes", MANIFESTS.values(), ids=MANIFESTS)
+def test_a_manifest_that_was_changed_does_not_count(
+    run: Path, changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = load(run).read_best()[0]
+    path = run / UNFINISHED / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    words = "run/b/seed-1/manifest.json: was changed after fedsim wrote it; remove it and resume"
+    for text in everywhere(run, capsys):
+        assert words in text
+    assert load(run).read_best()[0] == tuple(
+        one for one in points if (one.variant, one.seed) != ("b", 1)
+    )
+    one = listed(run)
+    assert (one.status, one.rounds, one.variants, one.done) == ("damaged", ROUNDS, ("a", "b"), 3)
+    with pytest.raises(RunFolderError, match="was changed after fedsim wrote it"):
+        fedsim.resume(run)
+    path.unlink()  # what it says
+    again = fedsim.resume(run)
+    assert {one.state for one in again.runs} == {"done"}
+    assert again.runs[3].facts().direction == "maximize"
+
+
+def test_done_without_an_outcome_is_damage(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RunFolder(run / UNFINISHED).update_manifest(status="done")
+    words = "manifest.json: damaged: it says that the seed is done, but not how it ended"
+    for text in everywhere(run, capsys):
+        assert words in text
+    assert listed(run).done == 3
+    with pytest.raises(RunFolderError, match="but not how it ended; remove it and resume"):
+        fedsim.resume(run)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_a_journal_that_was_cut_is_said_everywhere(
+    run: Path, lines: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = run / UNFINISHED / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
+    words = f"the end of its journal is lost: it has {lines - 1} of 3 entries"
+    for text in everywhere(run, capsys):
+        assert words in text
+    assert listed(run).status == "interrupted"
+
+
+def test_a_journal_that_is_missing_is_said_everywhere(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / UNFINISHED / "journal.jsonl").unlink()
+    for text in everywhere(run, capsys):
+        assert "journal" in text
+        assert "manifest.json and state/checkpoint.npz beside it and resume the run" in text
+        assert "is this the folder of one seed" not in text
+
+
+def garble(seed: Path) -> None:
+    lines = (seed / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (seed / "journal.jsonl").write_bytes(b"".join([*lines[:2], b"nonsense\n", *lines[3:]]))
+
+
+def without_manifest(seed: Path) -> None:
+    (seed / "manifest.json").unlink()
+
+
+def garbled_manifest(seed: Path) -> None:
+    (seed / "manifest.json").write_text("{")
+
+
+@pytest.mark.parametrize("damage", [garble, without_manifest, garbled_manifest])
+def test_runs_calls_damaged_what_show_calls_damaged(
+    run: Path, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(run / UNFINISHED)
+    assert "b, seed 1: damaged: " in told("show", run, capsys)
+    one = listed(run)
+    assert (one.status, one.rounds, one.variants, one.done) == ("damaged", ROUNDS, ("a", "b"), 3)
+    assert str(one.reason) in told("show", run, capsys)
+
+
+def test_folders_of_variants_that_were_swapped(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source, target in (("a", "t"), ("b", "a"), ("t", "b")):
+        (run / source).rename(run / target)
+    words = "run/a: holds the variant b (variant.txt says so), which belongs into b"
+    with pytest.raises(RunFolderError, match=r"run/a: holds the variant b \(variant.txt says so\)"):
+        fedsim.resume(run)
+    for text in everywhere(run, capsys):
+        assert words in text
+    assert seeds_of(run) == ALL
+
+
+def test_a_damaged_checkpoint_is_named_once(run: Path) -> None:
+    (run / UNFINISHED / "state/checkpoint.npz").write_bytes(b"x")
+    with pytest.raises(RunFolderError) as caught:
+        RunFolder(run / UNFINISHED).load_checkpoint()
+    assert str(caught.value).count("checkpoint.npz") == 1
