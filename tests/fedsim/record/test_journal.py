@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -276,7 +278,8 @@ def test_a_full_disk_is_a_failed_run_that_can_be_resumed(
     on_fake: Callable[[FakeFile], LineWriter], code: int
 ) -> None:
     file = FakeFile(12, 5, code)
-    with pytest.raises(DiskError, match=r"No space left.*make room, then resume the run") as caught:
+    words = f"{re.escape(os.strerror(code))}.*make room, then resume the run"
+    with pytest.raises(DiskError, match=words) as caught:
         on_fake(file).append(LINES[0])
     assert caught.value.exit_code == 3
     assert file.data == encode(LINES[0])[:12]
