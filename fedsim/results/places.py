@@ -184,7 +184,9 @@ def in_order(labels: Iterable[str], folder: Path) -> list[str]:
         labels: the labels.
         folder: the run folder, or a part of it, where no order is known.
     """
-    order = variants_of(folder) if is_run(folder) else {}
+    order: Iterable[str] = ()
+    if is_run(folder):  # what it was begun with, or if that is lost its configuration
+        order = variants_of(folder) or dict(planned_seeds(folder))
     place = {label: number for number, label in enumerate(order)}
     return sorted(
         set(labels), key=lambda label: (place.get(label.removesuffix(NOISE_CONTROL), -1), label)

@@ -16,6 +16,7 @@ from fedsim.dashboards.curves import chart
 from fedsim.errors import RunFolderError
 from fedsim.files import read_yaml, write_yaml
 from fedsim.results.analysis import Run, load
+from tests.util.small import small
 
 
 def remove(path: Path) -> None:
@@ -146,3 +147,12 @@ def test_a_lost_manifest_is_named(runs: Path, capsys: pytest.CaptureFixture[str]
     assert run_command(["show", str(runs / "first")]) == 0
     assert "manifest.json: is missing; `fedsim resume" in " ".join(capsys.readouterr().out.split())
     assert fedsim.resume(runs / "first").runs[0].status == "done"
+
+
+def test_without_an_origin_the_baseline_is_still_the_first_variant(tmp_path: Path) -> None:
+    variants = {"z": {}, "a": {"rounds": 2}}
+    run = fedsim.run(small(rounds=2, seeds=[0, 1], variants=variants), out=tmp_path / "run")
+    whole = fedsim.compare(run.folder)
+    (run.folder / "origin.yaml").unlink()
+    assert whole.baseline == "z"
+    assert fedsim.compare(run.folder).baseline == "z"
