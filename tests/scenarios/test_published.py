@@ -78,7 +78,7 @@ def test_table_1_stands_beside_ours(stand_ins: Path, here: Path) -> None:
     found = fedsim.compare_problems(run, baseline="FBO-FedGP", published="fbo-fedgp-table-1")
     assert (found.metric.name, found.metric.best_agent) == ("best_noiseless", True)
     assert found.problems == ("F1", "F5")
-    assert found.methods == ("random search", "GP-UCB", "FTS", "FBO-FedGP")
+    assert found.methods == ("random search", "GP-UCB", "FTS", "FBO-FedGP", "FBO-FedGP-TR")
     assert found.beside is not None
     ours = {place: one for place, one in found.beside.values.items() if place in found.cells}
     assert ours == {
