@@ -22,6 +22,7 @@ MAKE = re.compile(r"^((?:\w+=\S+ )*)make\b")
 
 # Options that make the other commands take seconds, by a pattern of them; later values win.
 SMALLER = {
+    r"^fedsim compare .*--rounds": " --rounds 1-2",
     r"fedsim run\b": " --set rounds=2 --set scenario.agents=4",
     r"fedsim crypto bench": " --members 3 --support 8 --rounds 1",
     r"fedsim crypto collusion": " --members 3 --support 8 --trials 2",
