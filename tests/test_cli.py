@@ -376,7 +376,6 @@ class TestProcess:
         assert not heavy & loaded
         ours = {name for name in loaded if name.startswith("fedsim.")}
         assert {name for name in ours if not name.startswith("fedsim.cli")} <= {
-            "fedsim.arguments",
             "fedsim.errors",
             "fedsim.results",
             "fedsim.results.digits",

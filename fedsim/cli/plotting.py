@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedsim.arguments import INCHES, LEAST_INCHES, MOST_INCHES
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.options import JsonOption
@@ -140,6 +139,8 @@ def _show(
 
 
 def _inches(text: str | None) -> tuple[float, float] | None:
+    from fedsim.arguments import INCHES, LEAST_INCHES, MOST_INCHES
+
     if text is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
