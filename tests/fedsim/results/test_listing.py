@@ -161,7 +161,9 @@ def test_variants_come_in_the_configurations_order(tmp_path: Path) -> None:
     write_yaml(run / "origin.yaml", origin)
     write_yaml(run / "config.yaml", {**CONFIG, "variants": {key: {} for key in order}})
     assert list_runs(run)[0].variants == ("z", "b", "b (noise only)", "a")
-    (run / "origin.yaml").write_text("- 1")
+    (run / "origin.yaml").write_text("- 1")  # damaged: the configuration still knows the order
+    assert list_runs(run)[0].variants == ("z", "b", "b (noise only)", "a")
+    (run / "config.yaml").write_text("- 1")  # so is this: nothing knows it
     assert list_runs(run)[0].variants == ("a", "b", "b (noise only)", "z")
 
 
