@@ -27,7 +27,7 @@ from fedsim.acquisition.functions import (
     UpperConfidenceBound,
 )
 from fedsim.errors import require
-from fedsim.methods.local_model import Memo
+from fedsim.methods.shared_work import Memo
 from fedsim.methods.trust_regions import Region
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Box, Space

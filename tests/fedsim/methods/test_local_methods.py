@@ -12,14 +12,9 @@ import pytest
 
 from fedsim.errors import ConfigError, RunError
 from fedsim.methods import local_model
-from fedsim.methods.local_model import (
-    LocalModel,
-    LocalModelSettings,
-    Memo,
-    SharedWork,
-    grid_indices,
-)
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.random_search import RandomSearch
+from fedsim.methods.shared_work import Memo, SharedWork, grid_indices
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.protocol import AgentProgram, Context, Method, Observation, Request, ServerProgram
 from fedsim.rng import Keys
@@ -294,6 +289,7 @@ def test_grid_indices() -> None:
         {"path_features": 0},
         {"mean": "median"},
         {"kernel": "linear"},
+        {"warp": "all"},
     ],
 )
 def test_bad_settings_are_refused(setting: dict[str, Any]) -> None:
