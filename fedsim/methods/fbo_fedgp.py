@@ -72,7 +72,7 @@ import numpy as np
 
 from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
-from fedsim.methods.common import SilentServer, check_initial_points
+from fedsim.methods.common import DesignKind, InitialDesign, SilentServer
 from fedsim.methods.fedgp_client import Client, Work
 from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_server import Server
@@ -102,6 +102,8 @@ class FBOFedGP:
             their sum, with their own in it; M times the traffic.
         support: the support set.
         initial_points: points of each client's initial design, at least 1.
+        initial_design: ``uniform``, or ``corners`` first; see
+            :class:`fedsim.methods.common.InitialDesign`.
         use: ``mixed``; ``local``: only the clients' own models, and no sums; ``global``: only the
             global one, where there is a sum.
         mixing: p_t, t = 1, 2, ...: as ``own_probability`` of ``fts``, or a list of one for each
@@ -132,6 +134,7 @@ class FBOFedGP:
         strict_decryption: bool = False,
         support: SupportSettings = SupportSettings(),
         initial_points: int = 4,
+        initial_design: DesignKind = "uniform",
         use: Literal["mixed", "local", "global"] = "mixed",
         mixing: Mixing | list[Mixing] = "1 - 1/sqrt(t)",
         acquisition: AcquisitionSettings = AcquisitionSettings(),
@@ -148,13 +151,13 @@ class FBOFedGP:
                 "'shared', got 0"
             )
         self._context = context
-        self._initial_points = check_initial_points(initial_points)
+        self._design = InitialDesign(initial_points, initial_design)
         self._schedules = _schedules(use, mixing, context.agents)
         self._uses_sums = use != "local"
         space, shared = context.space, hyperparameters == "shared"
         floor = surrogate.noise_floor if shared else surrogate.noise_ratio
         # abs(K_i) is at most n / eta, and so is all else that is not sent in several parts.
-        most = 2.0 * (self._initial_points + context.rounds) / floor
+        most = 2.0 * (initial_points + context.rounds) / floor
         self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
         scales = sum(space.embedded_widths) if surrogate.ard else 1
         self._work = Work(
@@ -178,7 +181,7 @@ class FBOFedGP:
         )
         self._support_sets = SupportSets(support, context)
         # A client that is always there fits to as many observations as its own model does.
-        self._fit_rounds = FitRounds(surrogate.fit_every if shared else 0, self._initial_points)
+        self._fit_rounds = FitRounds(surrogate.fit_every if shared else 0, initial_points)
         logs = [math.log(self._work.length_scale)] * scales
         logs.append(math.log(max(surrogate.noise_ratio, floor)))
         self._first = Constants(np.array(logs), np.array([output_mean, output_scale]))
@@ -188,7 +191,7 @@ class FBOFedGP:
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
         schedule = self._schedules[agent % len(self._schedules)]
-        return Client(self._work, schedule, self._initial_points, self._scheme.client(agent))
+        return Client(self._work, schedule, self._design, self._scheme.client(agent))
 
     def server(self) -> ServerProgram:
         """Return a new server program."""

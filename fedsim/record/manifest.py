@@ -48,7 +48,8 @@ class Facts:
         accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
         parameters: of the search space, see :func:`described`; None if an earlier version of
             fedsim started the run.
-        optimal_points: where the agents' optima are, each point once; None if it is not known.
+        optimal_points: where each agent's optimum is, or one point, if it is the same for all;
+            None if they are not known.
     """
 
     seed: int
