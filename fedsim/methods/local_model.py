@@ -185,6 +185,12 @@ class LocalModel:
             self._fitted = (size, self._fit(size))
         return self._fitted[1]
 
+    def fitted(self) -> Hyperparameters:
+        """Return what a fit to all of the history leads to."""
+        n, s = len(self._outputs), self._settings
+        due = s.fit_every and n % s.fit_every == 0
+        return self.hyperparameters() if due else self._fit(n)
+
     def propose(self, keys: Keys) -> Array:
         """Return the maximiser of one posterior sample, shape (D,).
 

@@ -71,7 +71,6 @@ class OwnModel:
         self, settings: SurrogateSettings, length_scale: float, shared: SharedWork
     ) -> None:
         self._space = shared.space
-        self._fit_every = settings.fit_every
         local = LocalModelSettings(
             kernel=settings.kernel,
             ard=settings.ard,
@@ -96,15 +95,14 @@ class OwnModel:
         self._model.observe(observations)
 
     def fitted(self) -> Array | None:
-        """Return the logarithms of the fitted length scales and noise ratio, shape (p + 1,).
+        """Return the logarithms of length scales and noise ratio fitted to all data, (p + 1,).
 
-        None if nothing could be fitted: no, or only equal, outputs.
+        None if nothing can be fitted: no, or only equal, outputs.
         """
-        n = len(self.outputs)
-        known = self.outputs[: n - n % self._fit_every]
-        if not len(known) or known.min() == known.max():
+        y = self.outputs
+        if not len(y) or y.min() == y.max():
             return None
-        current = self._model.hyperparameters()
+        current = self._model.fitted()
         ratio = current.noise_variance / current.kernel.variance
         return np.log([*current.kernel.length_scales, ratio])
 

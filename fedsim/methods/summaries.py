@@ -16,7 +16,8 @@ ones           m_i of outputs 1                                 s          outpu
 norm           1^T Lambda_i^-1 1                                1          both
 count          n_i                                              1          any of the two
 fits, logs     1 and the logarithms of its own fitted length    1, p + 1   shared, not fixed
-               scales and eta; zeros without a fit
+               scales and eta; zeros where it was not
+               asked for a fit, or has none
 =============  ===============================================  =========  ====================
 
 From the sums of n, x and x^2 follow the outputs' mean c' and spread r'
@@ -145,6 +146,10 @@ class Basis:
     def payload(self) -> Payload:
         """Return it as a payload."""
         return {"support": self.points, "logs": self.logs, "units": self.units}
+
+    def asked(self, fit: bool) -> Payload:
+        """Return the payload that asks for a summary, and for a fit or none."""
+        return {**self.payload(), "fit": np.array(fit)}
 
     @property
     def eta(self) -> float:

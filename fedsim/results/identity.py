@@ -12,7 +12,8 @@ from fedsim.files import RESTORE, read_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.journal import journal_run
 from fedsim.record.layout import is_seed, run_folder_of, subfolders
-from fedsim.record.runfolder import REDO, REMAKE, RunFolder
+from fedsim.record.remedies import REMAKE, RESTART
+from fedsim.record.runfolder import RunFolder
 from fedsim.results.places import resuming
 
 ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
@@ -55,7 +56,7 @@ def require_own(seed: Path, manifest: Mapping[str, Any], settings_fingerprint: s
     if apart:
         raise RunFolderError(
             f"{folder.journal}: belongs to another seed, or to other settings, than manifest.json "
-            f"beside it; {REDO}"
+            f"beside it; {RESTART}"
         )
 
 

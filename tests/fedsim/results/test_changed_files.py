@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,66 +12,15 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.cli.main import run_command
-from fedsim.dashboards.curves import chart
-from fedsim.errors import Interrupted, RunFolderError
+from fedsim.errors import RunFolderError
 from fedsim.files import read_yaml, write_yaml
-from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import load
-from fedsim.results.listing import RunSummary, list_runs
-from fedsim.running.jobs import Job, Listener
+from tests.fedsim.results.conftest import ROUNDS, UNFINISHED
+from tests.util.readers import everywhere, listed, told
 from tests.util.small import small
 
-ROUNDS = 4
 ALL = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-UNFINISHED = "b/seed-1"
-
-
-class Stopping(Listener):
-    """Stops a run after round 2 of its last seed."""
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if (job.label, job.simulation.spec.seed, progress.round) == ("b", 1, 2):
-            raise KeyboardInterrupt
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two variants and two seeds, of which the last one was interrupted."""
-    folder = tmp_path_factory.mktemp("interrupted") / "run"
-    variants: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
-    raw = small(rounds=ROUNDS, seeds=[0, 1], variants=variants)
-    with pytest.raises(Interrupted):
-        fedsim.run(raw, out=folder, jobs=1, listener=Stopping())
-    return folder
-
-
-@pytest.fixture
-def run(here: Path, interrupted: Path) -> Path:
-    """A copy of it."""
-    shutil.copytree(interrupted, "run")
-    return Path("run")
-
-
-def listed(run: Path) -> RunSummary:
-    (found,) = list_runs(run)
-    return found
-
-
-def told(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    run_command([command, str(run)])
-    return " ".join("".join(capsys.readouterr()).split())
-
-
-def everywhere(run: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
-    """Yield what each reader says of a run."""
-    for command in ("show", "best", "compare"):
-        yield told(command, run, capsys)
-    yield "; ".join(load(run).read("rounds")[1])
-    yield "; ".join(chart(load(run)).notes)
-    yield str(listed(run).reason)
 
 
 def seeds_of(run: Path) -> list[tuple[str, int]]:
@@ -206,28 +155,6 @@ def test_done_without_an_outcome_is_damage(run: Path, capsys: pytest.CaptureFixt
     assert listed(run).done == 3
     with pytest.raises(RunFolderError, match="but not how it ended; remove it and resume"):
         fedsim.resume(run)
-
-
-@pytest.mark.parametrize("lines", [1, 2, 3])
-def test_a_journal_that_was_cut_is_said_everywhere(
-    run: Path, lines: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal = run / UNFINISHED / "journal.jsonl"
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
-    words = f"the end of its journal is lost: it has {lines - 1} of 3 entries"
-    for text in everywhere(run, capsys):
-        assert words in text
-    assert listed(run).status == "interrupted"
-
-
-def test_a_journal_that_is_missing_is_said_everywhere(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (run / UNFINISHED / "journal.jsonl").unlink()
-    for text in everywhere(run, capsys):
-        assert "journal" in text
-        assert "manifest.json and state/checkpoint.npz beside it and resume the run" in text
-        assert "is this the folder of one seed" not in text
 
 
 def garble(seed: Path) -> None:
