@@ -21,8 +21,7 @@ queries do not depend on the outputs' units, and one huge output does not outlas
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -30,12 +29,13 @@ import numpy as np
 
 from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
 from fedsim.errors import ConfigError, RunError, require
+from fedsim.memo import Memo
 from fedsim.protocol import Observation
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Space
 from fedsim.space.cells import Indices
-from fedsim.surrogates.exact_gp import best_variance, condition
-from fedsim.surrogates.fit import Hyperparameters, fit
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import Hyperparameters, best_variance, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, grid_factor, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
@@ -98,28 +98,6 @@ class LocalModelSettings:
         require(valid, f"method.surrogate.{name}", expected, getattr(self, name))
 
 
-class Memo:
-    """A cache of a pure function's most recent results, keyed by what they depend on.
-
-    It saves work for agents that share a process, and never changes a result.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._results: OrderedDict[Hashable, Array] = OrderedDict()
-
-    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """Return the (read-only) result for ``key``; compute it if needed."""
-        if key not in self._results:
-            result = compute()
-            result.setflags(write=False)
-            self._results[key] = result
-            if len(self._results) > self._size:
-                self._results.popitem(last=False)
-        self._results.move_to_end(key)
-        return self._results[key]
-
-
 class SharedWork:
     """Work shared by the agents of one process; a method object owns one.
 
@@ -129,8 +107,8 @@ class SharedWork:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._candidates = Memo(2)
-        self._factors = Memo(16)
+        self._candidates = Memo[Array](2)
+        self._factors = Memo[Array](16)
 
     def candidates(self, seed: int, step: int, count: int) -> Array:
         """Return points to compare, the same for all agents, shape (count, D).
@@ -207,6 +185,12 @@ class LocalModel:
             self._fitted = (size, self._fit(size))
         return self._fitted[1]
 
+    def fitted(self) -> Hyperparameters:
+        """Return what a fit to all of the history leads to."""
+        n, s = len(self._outputs), self._settings
+        due = s.fit_every and n % s.fit_every == 0
+        return self.hyperparameters() if due else self._fit(n)
+
     def propose(self, keys: Keys) -> Array:
         """Return the maximiser of one posterior sample, shape (D,).
 
@@ -234,7 +218,7 @@ class LocalModel:
         if s.fit_every or factor is None:
             posterior = condition(kernel, noise, space.embed(self.inputs), y)
         if s.fit_every and y.any():
-            beta *= math.sqrt(best_variance(posterior, y))
+            beta *= math.sqrt(best_variance(posterior.misfit(y), len(y)))
         if factor is not None:
             observed = grid_indices(space, self.inputs)
             sample = sample_on_grid(factor, observed, y, noise, beta, generator)
