@@ -112,5 +112,5 @@ class Client:
     def _vector(self, payload: Payload) -> Array:
         work, model = self._work, self._model
         inputs = work.context.space.embed(model.inputs)
-        logs = model.fitted() if work.summaries.layout.shared else None
+        logs = model.fitted() if payload["fit"] else None
         return work.summaries.vector(basis_of(payload), inputs, model.outputs, logs)

@@ -33,8 +33,8 @@ from fedsim.methods.warped_search import maximise_path
 from fedsim.protocol import Observation
 from fedsim.rng import Keys
 from fedsim.space import Array
-from fedsim.surrogates.exact_gp import best_variance, condition
-from fedsim.surrogates.fit import Hyperparameters, fit
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import Hyperparameters, best_variance, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
@@ -154,6 +154,12 @@ class LocalModel:
             self._fitted = (size, warp, self._fit(size, warp))
         return self._fitted[2]
 
+    def fitted(self) -> Hyperparameters:
+        """Return what a fit to all of the history leads to."""
+        n, s = len(self._outputs), self._settings
+        due = s.fit_every and n % s.fit_every == 0
+        return self.hyperparameters() if due else self._fit(n, self.warp())
+
     def warp(self) -> Warp:
         """Return the current warp: the one that was chosen at this length of the history."""
         size = choice_size(len(self._outputs)) if self._settings.warp == "own" else 0
@@ -188,7 +194,7 @@ class LocalModel:
         if s.fit_every or factor is None:
             posterior = condition(kernel, noise, space.embed(warp.forward(self.inputs)), y)
         if s.fit_every and y.any():
-            beta *= math.sqrt(best_variance(posterior, y))
+            beta *= math.sqrt(best_variance(posterior.misfit(y), len(y)))
         if factor is not None:
             observed = grid_indices(space, self.inputs)
             sample = sample_on_grid(factor, observed, y, noise, beta, generator)

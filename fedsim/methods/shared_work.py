@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-
 import numpy as np
 
 from fedsim.acquisition import draw_candidates
 from fedsim.errors import ConfigError
+from fedsim.memo import Memo
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Space
 from fedsim.space.cells import Indices
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import grid_factor
 from fedsim.surrogates.warping import Warp
-
-
-class Memo:
-    """A cache of a pure function's most recent results, keyed by what they depend on.
-
-    It saves work for agents that share a process, and never changes a result.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._results: OrderedDict[Hashable, Array] = OrderedDict()
-
-    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """Return the (read-only) result for ``key``; compute it if needed."""
-        if key not in self._results:
-            result = compute()
-            result.setflags(write=False)
-            self._results[key] = result
-            if len(self._results) > self._size:
-                self._results.popitem(last=False)
-        self._results.move_to_end(key)
-        return self._results[key]
 
 
 class SharedWork:
@@ -48,8 +24,8 @@ class SharedWork:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._candidates = Memo(2)
-        self._factors = Memo(16)
+        self._candidates = Memo[Array](2)
+        self._factors = Memo[Array](16)
 
     def candidates(self, seed: int, step: int, count: int, warp: Warp | None = None) -> Array:
         """Return points to compare, the same for all agents, shape (count, D).
