@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fedsim.acquisition import whole_cube
 from fedsim.methods.common import SilentServer, check_initial_points, initial_design, refuse
 from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.roles import Targets, roles_of
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -33,10 +34,12 @@ class ThompsonSampling:
     Args:
         context: the federation.
         initial_points: points of the initial design, 1 to 10,000.
+        targets: the agents that take part, or ``all``: for comparisons with methods that have
+            targets, such as ``fts-target``.
         surrogate: the agents' Gaussian processes.
 
     Raises:
-        ConfigError: if ``initial_points`` is outside its range.
+        ConfigError: if ``initial_points`` is outside its range, or a target is no agent.
     """
 
     def __init__(
@@ -44,12 +47,19 @@ class ThompsonSampling:
         context: Context,
         *,
         initial_points: int = 10,
+        targets: Targets = "all",
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         self._space = context.space
+        self._targets = roles_of(targets, context.agents).targets
         self._initial_points = check_initial_points(initial_points)
         self._surrogate = surrogate
         self._shared = SharedWork(context.space)
+
+    @property
+    def target_agents(self) -> tuple[AgentId, ...]:
+        """The agents that take part."""
+        return self._targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -58,7 +68,7 @@ class ThompsonSampling:
 
     def server(self) -> ServerProgram:
         """Return a server that sends nothing."""
-        return SilentServer()
+        return SilentServer(self.target_agents)
 
 
 class _ThompsonAgent:

@@ -52,6 +52,7 @@ class _Outcome(_Strict):
     mean_inference_regret: Number
     inference_regret: Number
     agents: int
+    targets: list[int] | None = None
     agents_with_values: int
     evaluations: int
     evaluations_per_second: Number
