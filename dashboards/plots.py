@@ -22,6 +22,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fedsim.arguments import INCHES, TEXT, check_arguments
 from fedsim.dashboards.curves import Axis, Chart, Panel, chart
+from fedsim.dashboards.grid import LEGEND_ROWS, panel_grid
 from fedsim.dashboards.points import PointsChart
 from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
@@ -29,19 +30,11 @@ from fedsim.results.analysis import AnyRun
 from fedsim.results.naming import shortened
 from fedsim.space import Array
 
-SINGLE = (7.0, 4.2)
-"""Inches of a picture with one panel."""
-
-FACET = (4.2, 3.4)
-"""Inches of each of several panels."""
-
-COLUMNS = 3
 INSIDE = 6
 """Up to so many curves have their legend inside the axes."""
 
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("", "o", "s", "^", "x")
-LEGEND_ROWS = 24
 LONGEST = 64
 """Characters of a label in a legend."""
 
@@ -148,20 +141,20 @@ def draw(
     """Return the figure of a chart; arguments and errors as in :func:`plot`."""
     check_arguments(title=(title, TEXT), size=(size, INCHES))
     count = len(drawn.panels)
-    columns = min(count, COLUMNS)
-    rows = math.ceil(count / columns)
     labels = list(dict.fromkeys(c.label for panel in drawn.panels for c in panel.curves))
     outside = count > 1 or len(labels) > INSIDE
     legend_columns = math.ceil(len(labels) / LEGEND_ROWS)
-    default = (FACET[0] * columns, FACET[1] * rows) if count > 1 else SINGLE
-    width = default[0] + (2.4 * legend_columns if outside else 0.0)
-    figure = Figure(figsize=size or (width, default[1]), layout="constrained")
-    one_direction = len({panel.direction for panel in drawn.panels}) == 1
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=one_direction).ravel()
+    figure, grid = panel_grid(
+        count,
+        beside=2.4 * legend_columns if outside else 0.0,
+        title=title,
+        size=size,
+        share_y=len({panel.direction for panel in drawn.panels}) == 1,
+    )
     styles = dict(zip(labels, _styles(len(labels)), strict=True))
     lines: dict[str, Line2D] = {}
     power = _power(drawn)
-    for axes, panel in zip(grid, drawn.panels, strict=False):
+    for axes, panel in zip(grid, drawn.panels, strict=True):
         lines |= _draw_panel(axes, panel, styles, power, bold=len(labels) <= INSIDE)
         _finish_axes(axes, panel, drawn, log=log)
     words = f"{drawn.y_label}, in 1e{power}" if power else drawn.y_label
@@ -171,11 +164,7 @@ def draw(
     else:
         figure.supxlabel(drawn.x_label, fontsize="medium")
         figure.supylabel(words.replace(", ", ",\n"), fontsize="medium")
-    for axes in grid[count:]:
-        axes.set_visible(False)
     _legend(figure, grid[0], lines, legend_columns if outside else 0)
-    if title:
-        figure.suptitle(title).set_parse_math(False)
     return figure
 
 

@@ -25,6 +25,19 @@ Pair = tuple[Value, Value]
 
 
 @dataclass(frozen=True)
+class Optimum:
+    """Where an optimum is.
+
+    Attributes:
+        point: the point.
+        agents: whose it is, ascending.
+    """
+
+    point: Pair
+    agents: tuple[AgentId, ...]
+
+
+@dataclass(frozen=True)
 class Explored:
     """One seed of one variant: a panel.
 
@@ -38,7 +51,7 @@ class Explored:
         agents: who evaluated it.
         rounds: when; 0 is the initial design.
         best: the point with the best noiseless value, or if that is not known, observed value.
-        optima: where the optima are, each once; none if it is not known.
+        optima: those of the agents that are shown, each point once; none if they are not known.
     """
 
     label: str
@@ -50,7 +63,7 @@ class Explored:
     agents: tuple[AgentId, ...]
     rounds: tuple[int, ...]
     best: Pair
-    optima: tuple[Pair, ...]
+    optima: tuple[Optimum, ...]
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,7 @@ def explored(
     Args:
         runs: runs, their folders, or lists of them; they may be unfinished.
         parameters: the two parameters; by default the first two.
-        agent: only this agent's points; None: all agents'.
+        agent: only this agent's points and optimum; None: all agents'.
         seed: the seed; by default each variant's first.
         labels: what the runs are called, one for each.
 
@@ -199,9 +212,21 @@ def _panel(
         agents=tuple(map(int, shown["agent"])),
         rounds=tuple(map(int, shown["round"])),
         best=(x[best], y[best]),
-        optima=tuple(
-            dict.fromkeys(
-                (one[axes[0].name], one[axes[1].name]) for one in facts.optimal_points or ()
-            )
-        ),
+        optima=_optima(run, axes, agent),
+    )
+
+
+def _optima(run: SeedRun, axes: Axes, agent: AgentId | None) -> tuple[Optimum, ...]:
+    """Return an agent's optimum, or all agents' optima, as far as they are known."""
+    facts = run.facts()
+    points = facts.optimal_points or ()
+    if len(points) == 1:  # the same for all
+        points *= facts.agents
+    if len(points) != facts.agents:  # an earlier version did not record whose they are
+        return ()
+    owners: dict[Pair, list[AgentId]] = {}
+    for owner, point in enumerate(points):
+        owners.setdefault((point[axes[0].name], point[axes[1].name]), []).append(owner)
+    return tuple(
+        Optimum(point, tuple(own)) for point, own in owners.items() if agent is None or agent in own
     )

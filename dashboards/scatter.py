@@ -16,13 +16,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fedsim.arguments import INCHES, TEXT, check_arguments
-from fedsim.dashboards.plots import COLUMNS, FACET, LEGEND_ROWS, SINGLE, Picture
-from fedsim.dashboards.points import Explored, Pair, PointsChart, explored
+from fedsim.dashboards.grid import LEGEND_ROWS, panel_grid
+from fedsim.dashboards.plots import Picture
+from fedsim.dashboards.points import Explored, Optimum, Pair, PointsChart, explored
 from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun
 from fedsim.space import Array, Choice, Parameter, Value
 
 AnyAxis = Parameter | Choice
+Colour = str | tuple[float, float, float]
+
+_BEST: dict[str, Any] = {"marker": "o", "s": 70, "facecolors": "none", "edgecolors": "black"}
+_OPTIMUM: dict[str, Any] = {"marker": "*", "s": 180, "edgecolors": "black"}
 
 
 def plot_points(
@@ -42,10 +47,11 @@ def plot_points(
         runs: runs, their folders, or lists of them; they may be unfinished.
         out: where to save it; its extension sets the format. None: nowhere.
         parameters: the two parameters; by default the first two.
-        agent: only this agent's points; None: all agents'.
+        agent: only this agent's points and optimum; None: all agents'.
         seed: the seed; by default each variant's first.
         labels: what the runs are called, one for each.
-        per_agent: whether colours tell agents apart; by default they tell rounds.
+        per_agent: whether colours tell agents apart, and an optimum that is one agent's has its
+            colour; by default they tell rounds.
         title: above the picture.
         size: width and height in inches.
 
@@ -68,22 +74,23 @@ def draw_points(
     """Return the figure of a chart; arguments as in :func:`plot_points`."""
     check_arguments(title=(title, TEXT), size=(size, INCHES))
     count = len(drawn.panels)
-    columns = min(count, COLUMNS)
-    rows = math.ceil(count / columns)
-    default = (FACET[0] * columns + 1.0, FACET[1] * rows) if count > 1 else SINGLE
-    figure = Figure(figsize=size or default, layout="constrained")
     alike = len({panel.axes for panel in drawn.panels}) == 1
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=alike, sharey=alike).ravel()
+    figure, grid = panel_grid(
+        count,
+        beside=1.0 if count > 1 else 0.0,
+        title=title,
+        size=size,
+        share_x=alike,
+        share_y=alike,
+    )
     rounds = Normalize(0, max(1, max(max(panel.rounds) for panel in drawn.panels)))
-    for axes, panel in zip(grid, drawn.panels, strict=False):
+    for axes, panel in zip(grid, drawn.panels, strict=True):
         _draw_panel(axes, panel, None if per_agent else rounds)
         if not alike:
             axes.set_xlabel(panel.axes[0].name).set_parse_math(False)
             axes.set_ylabel(panel.axes[1].name).set_parse_math(False)
         if count > 1:
             axes.set_title(panel.label, fontsize="medium").set_parse_math(False)
-    for axes in grid[count:]:
-        axes.set_visible(False)
     if alike:
         across, up = drawn.panels[0].axes
         figure.supxlabel(across.name, fontsize="medium").set_parse_math(False)
@@ -91,12 +98,10 @@ def draw_points(
     if per_agent:
         _name_agents(figure, drawn)
     else:
-        bar = figure.colorbar(ScalarMappable(rounds, "viridis"), ax=list(grid[:count]))
+        bar = figure.colorbar(ScalarMappable(rounds, "viridis"), ax=grid)
         bar.set_label("round (0 is the initial design)")
         bar.ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-    _name_marks(figure, drawn)
-    if title:
-        figure.suptitle(title).set_parse_math(False)
+    _name_marks(figure, drawn, per_agent=per_agent)
     return figure
 
 
@@ -109,8 +114,9 @@ def _draw_panel(axes: Axes, panel: Explored, rounds: Normalize | None) -> None:
         axes.scatter(x, y, c=colours, **style)
     else:
         axes.scatter(x, y, c=panel.rounds, cmap="viridis", norm=rounds, **style)
-    _mark(axes, panel, panel.optima, "*")
-    _mark(axes, panel, [panel.best], "o")
+    stars = [_star(optimum, per_agent=rounds is None) for optimum in panel.optima]
+    _mark(axes, panel, [optimum.point for optimum in panel.optima], **_OPTIMUM, facecolors=stars)
+    _mark(axes, panel, [panel.best], **_BEST)
     for axis, limits, ticks, scale in (
         (panel.axes[0], axes.set_xlim, axes.set_xticks, axes.set_xscale),
         (panel.axes[1], axes.set_ylim, axes.set_yticks, axes.set_yscale),
@@ -123,11 +129,14 @@ def _draw_panel(axes: Axes, panel: Explored, rounds: Normalize | None) -> None:
         limits(axis.lower, axis.upper)
 
 
-def _mark(axes: Axes, panel: Explored, points: Sequence[Pair], marker: str) -> None:
+def _mark(axes: Axes, panel: Explored, points: Sequence[Pair], **style: Any) -> None:
     x, y = (_places(axis, [p[i] for p in points]) for i, axis in enumerate(panel.axes))
-    size = 180 if marker == "*" else 70
-    colour = "red" if marker == "*" else "none"
-    axes.scatter(x, y, marker=marker, s=size, c=colour, edgecolors="black", clip_on=False, zorder=3)
+    axes.scatter(x, y, **style, clip_on=False, zorder=3)
+
+
+def _star(optimum: Optimum, *, per_agent: bool) -> Colour:
+    """Return an optimum's colour: its agent's, if agents have colours and it is one agent's."""
+    return _colour(optimum.agents[0]) if per_agent and len(optimum.agents) == 1 else "red"
 
 
 def _places(axis: AnyAxis, values: Sequence[Value]) -> Array:
@@ -138,7 +147,7 @@ def _places(axis: AnyAxis, values: Sequence[Value]) -> Array:
     return np.array(values, dtype=float)
 
 
-def _colour(agent: AgentId) -> tuple[float, float, float]:
+def _colour(agent: AgentId) -> Colour:
     colours = matplotlib.colormaps["tab20"].colors  # type: ignore[attr-defined]
     red, green, blue = colours[agent % len(colours)]
     return red, green, blue
@@ -162,10 +171,11 @@ def _name_agents(figure: Figure, drawn: PointsChart) -> None:
     )
 
 
-def _name_marks(figure: Figure, drawn: PointsChart) -> None:
-    best = figure.axes[0].scatter([], [], marker="o", s=70, c="none", edgecolors="black")
-    handles, names = [best], ["best point explored"]
-    if any(panel.optima for panel in drawn.panels):
-        star = figure.axes[0].scatter([], [], marker="*", s=180, c="red", edgecolors="black")
-        handles, names = [*handles, star], [*names, "optimum"]
+def _name_marks(figure: Figure, drawn: PointsChart, *, per_agent: bool) -> None:
+    handles, names = [figure.axes[0].scatter([], [], **_BEST)], ["best point explored"]
+    stars = {_star(one, per_agent=per_agent) for panel in drawn.panels for one in panel.optima}
+    if stars:
+        colour = stars.pop() if len(stars) == 1 else "none"
+        handles.append(figure.axes[0].scatter([], [], **_OPTIMUM, facecolors=[colour]))
+        names.append("optimum")
     figure.legend(handles, names, loc="outside lower right", ncols=2, frameon=False)

@@ -9,10 +9,12 @@ c, shape (m,), covariances of the circle's first point with all of its points; l
 (m // 2 + 1,), the eigenvalues of the circulant covariance matrix, which are the discrete Fourier
 transform of c.
 
-Deviations: none. The papers do not say how they draw from the process. Here it is done by
-circulant embedding, which is exact and needs neither jitter nor a linear algebra library (Dietrich
-and Newsam, "Fast and exact simulation of stationary Gaussian processes through circulant embedding
-of the covariance matrix", 1997).
+Deviations: more than one dimension is ours. The papers do not say how they draw from the process.
+Here it is done by circulant embedding, which is exact and needs neither jitter nor a linear algebra
+library (Dietrich and Newsam, "Fast and exact simulation of stationary Gaussian processes through
+circulant embedding of the covariance matrix", 1997). In more dimensions the kernel is the product
+of its values along the axes, so the covariance's root is the Kronecker product of theirs: white
+noise is multiplied by an axis's root along every axis.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from fedsim.errors import ConfigError, require
 from fedsim.protocol import AgentId
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Parameter, Space, Value
+from fedsim.space.space import GRID_POINTS
 from fedsim.workload import Evaluation
 
 _REACH = 9.0
@@ -37,7 +40,7 @@ _REACH = 9.0
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Related functions on a grid of [0, 1], to be maximised.
+    """Related functions on a grid of [0, 1]^D, to be maximised.
 
     All agents start from one function with values in [0, 1]. There are two ways to make them
     differ; exactly one is used:
@@ -49,7 +52,9 @@ class Synthetic:
 
     Attributes:
         agents: the number of agents, at least 1.
-        grid_size: the number of grid points, at least 2.
+        dimension: D, at least 1.
+        grid_size: the number of grid points along every axis, at least 2. With ``dimension`` above
+            1, the grid has at most 16,384 points in all.
         length_scale: of the squared exponential kernel, in (0, 1].
         noise_variance: of the Gaussian observation noise, at least 0.
         perturbation: d, at least 0, or several, or None if ``mixture`` is set.
@@ -59,6 +64,7 @@ class Synthetic:
     """
 
     agents: int = 200
+    dimension: int = 1
     grid_size: int = 1000
     length_scale: float = 0.03
     noise_variance: float = 0.01
@@ -75,7 +81,14 @@ class Synthetic:
                 ``mixture`` is set, or there is no agent of a number in ``unchanged``.
         """
         _require(self.agents >= 1, "agents", "at least 1", self.agents)
+        _require(self.dimension >= 1, "dimension", "at least 1", self.dimension)
         _require(self.grid_size >= 2, "grid_size", "at least 2", self.grid_size)
+        most = GRID_POINTS.bit_length() - 1
+        _require(self.dimension <= most, "dimension", f"at most {most}", self.dimension)
+        if self.dimension > 1:
+            most = max(n for n in range(129) if n**self.dimension <= GRID_POINTS)
+            expected = f"at most {most} with dimension {self.dimension}"
+            _require(self.grid_size <= most, "grid_size", expected, self.grid_size)
         _require(0 < self.length_scale <= 1, "length_scale", "in (0, 1]", self.length_scale)
         _require(
             0 <= self.noise_variance < math.inf,
@@ -102,8 +115,9 @@ class Synthetic:
 
     @cached_property
     def space(self) -> Space:
-        """One parameter, ``x``, on a grid of [0, 1]; its values are its unit coordinates."""
-        return Space((Parameter("x", 0.0, 1.0, levels=self.grid_size),))
+        """A grid of the unit cube: ``x``, or ``x1``, ..., ``xD``; values are unit coordinates."""
+        names = [f"x{i}" for i in range(1, self.dimension + 1)] if self.dimension > 1 else ["x"]
+        return Space(tuple(Parameter(name, 0.0, 1.0, levels=self.grid_size) for name in names))
 
     @property
     def direction(self) -> Literal["maximize"]:
@@ -112,20 +126,24 @@ class Synthetic:
 
     def objective(self, agent: AgentId) -> GridObjective:
         """Return the agent's function with observation noise."""
-        return GridObjective(self.values(agent), math.sqrt(self.noise_variance))
+        noise_scale = math.sqrt(self.noise_variance)
+        return GridObjective(self.values(agent), noise_scale, self.space.names)
 
     def optimum(self, agent: AgentId) -> float:
         """Return the largest noiseless value on the agent's grid."""
         return float(self.values(agent).max())
 
     def values(self, agent: AgentId) -> Array:
-        """Return the agent's noiseless function on the grid, shape (grid_size,)."""
+        """Return the agent's noiseless function on the grid, shape (points,).
+
+        The points are those of the space's grid, in its order: the last axis varies fastest.
+        """
         if agent in self.unchanged:
             return self._shared.copy()
         if self.mixture is not None:
             return self.mixture * self._draw(agent) + (1 - self.mixture) * self._shared
         d = self._perturbations[agent % len(self._perturbations)]
-        coins = rng(self.seed, "synthetic perturbation", agent, 0).random(self.grid_size)
+        coins = rng(self.seed, "synthetic perturbation", agent, 0).random(self._points)
         return self._shared + np.where(coins < 0.5, d, -d)
 
     @property
@@ -139,34 +157,52 @@ class Synthetic:
     def _shared(self) -> Array:
         return self._draw(SERVER)
 
+    @property
+    def _points(self) -> int:
+        return int(self.grid_size**self.dimension)
+
     @cached_property
     def _root(self) -> Array:
-        return circulant_root(self.grid_size, self.length_scale)
+        make = circulant_root if self.dimension == 1 else axis_root
+        return make(self.grid_size, self.length_scale)
 
     def _draw(self, agent: AgentId) -> Array:
-        """Return one draw from the process, scaled to [0, 1], shape (grid_size,)."""
-        circle = circle_size(self.grid_size, self.length_scale)
-        white = rng(self.seed, "synthetic function", agent, 0).standard_normal(circle)
-        f = np.fft.irfft(self._root * np.fft.rfft(white), circle)[: self.grid_size]
+        """Return one draw from the process, scaled to [0, 1], shape (points,)."""
+        generator = rng(self.seed, "synthetic function", agent, 0)
+        if self.dimension == 1:
+            circle = circle_size(self.grid_size, self.length_scale)
+            white = generator.standard_normal(circle)
+            f = np.fft.irfft(self._root * np.fft.rfft(white), circle)[: self.grid_size]
+        else:
+            f = generator.standard_normal((self.grid_size,) * self.dimension)
+            for _ in range(self.dimension):  # each turn moves the axes on by one
+                f = np.tensordot(f, self._root, axes=(0, 0))
+            f = f.ravel()
         scaled: Array = (f - f.min()) / (f.max() - f.min())
         return scaled
 
 
 @dataclass(frozen=True, slots=True)
 class GridObjective:
-    """A tabulated function of ``x`` in [0, 1] plus Gaussian noise.
+    """A tabulated function on a grid of the unit cube, plus Gaussian noise.
 
     Attributes:
-        values: noiseless values at equally spaced points, shape (n,).
+        values: noiseless values at equally spaced points, the last axis fastest, shape (n^D,).
         noise_scale: standard deviation of the observation noise.
+        names: of the D coordinates.
     """
 
     values: Array
     noise_scale: float
+    names: tuple[str, ...]
 
     def __call__(self, point: Mapping[str, Value], rng: np.random.Generator) -> Evaluation:
-        """Evaluate the grid point nearest to ``point["x"]``."""
-        noiseless = float(self.values[round(float(point["x"]) * (len(self.values) - 1))])
+        """Evaluate the grid point nearest to ``point``."""
+        last = round(len(self.values) ** (1 / len(self.names))) - 1
+        index = 0
+        for name in self.names:
+            index = index * (last + 1) + round(float(point[name]) * last)
+        noiseless = float(self.values[index])
         return Evaluation(noiseless + self.noise_scale * rng.standard_normal(), noiseless)
 
 
@@ -190,6 +226,16 @@ def circulant_root(grid_size: int, length_scale: float) -> Array:
     c = np.exp(-0.5 * (distance / length_scale) ** 2)
     # Eigenvalues are non-negative except for rounding, of about 1e-15.
     return np.sqrt(np.maximum(np.fft.rfft(c).real, 0.0))
+
+
+def axis_root(grid_size: int, length_scale: float) -> Array:
+    """Return the symmetric root R of one axis's covariance matrix, R R = K, shape (n, n)."""
+    x = np.arange(grid_size) / (grid_size - 1)
+    K = np.exp(-0.5 * ((x[:, None] - x) / length_scale) ** 2)
+    eigenvalues, axes = np.linalg.eigh(K)
+    # Eigenvalues are non-negative except for rounding, of about 1e-15.
+    root: Array = (axes * np.sqrt(np.maximum(eigenvalues, 0.0))) @ axes.T
+    return root
 
 
 def _require(valid: bool, setting: str, expected: str, got: float) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json, print_text
-from fedsim.cli.options import JsonOption
+from fedsim.cli.options import BestAgentOption, JsonOption, LabelOption
 from fedsim.errors import ConfigError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
@@ -41,16 +41,12 @@ def compare(
     baseline: Annotated[
         str | None, typer.Option(help="The variant to compare with; default: the first.")
     ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="What to call a run: once for each folder.")
-    ] = None,
+    label: LabelOption = None,
     metric: Annotated[
         str | None,
         typer.Option(help="simple_regret, best_observed, best_noiseless, ..., cpu_seconds"),
     ] = None,
-    best_agent: Annotated[
-        bool, typer.Option("--best-agent", help="The best agent's value, not the mean of agents.")
-    ] = False,
+    best_agent: BestAgentOption = False,
     problem: Annotated[
         list[str] | None,
         typer.Option(

@@ -18,10 +18,16 @@ def _verbose(context: typer.Context, wanted: bool) -> None:
     context.obj.verbose |= wanted
 
 
+BestAgentOption = Annotated[
+    bool, typer.Option("--best-agent", help="The best agent's value, not the mean of agents.")
+]
 JobsOption = Annotated[
     str, typer.Option("--jobs", metavar="N", help="Seeds and variants at a time, or auto.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON line on stdout.")]
+LabelOption = Annotated[
+    list[str] | None, typer.Option(help="What to call a run: once for each folder.")
+]
 QuietOption = Annotated[
     bool,
     typer.Option("--quiet", "-q", callback=_quiet, help="Print only errors and the result."),

@@ -11,7 +11,7 @@ import typer
 
 from fedsim.cli.completion import complete_run
 from fedsim.cli.consoles import make_console, print_json, print_text
-from fedsim.cli.options import JsonOption
+from fedsim.cli.options import BestAgentOption, JsonOption, LabelOption
 from fedsim.errors import ConfigError
 
 if TYPE_CHECKING:  # takes long to import, and --help does not need it
@@ -32,16 +32,12 @@ def plot(
         typer.Option(help="simple_regret, inference_regret, best_observed, best_noiseless, ..."),
     ] = None,
     x: Annotated[str, typer.Option("--x", help="rounds, evaluations or epsilon")] = "rounds",
-    best_agent: Annotated[
-        bool, typer.Option("--best-agent", help="The best agent's value, not the mean of agents.")
-    ] = False,
+    best_agent: BestAgentOption = False,
     facet: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="One panel for each value, e.g. of scenario.agents."),
     ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="What to call a run: once for each folder.")
-    ] = None,
+    label: LabelOption = None,
     points: Annotated[
         bool, typer.Option("--points", help="The explored points in two parameters instead.")
     ] = False,
@@ -53,7 +49,7 @@ def plot(
         bool, typer.Option("--per-agent", help="With --points: a colour for each agent.")
     ] = False,
     agent: Annotated[
-        int | None, typer.Option(min=0, help="With --points: only this agent's.")
+        int | None, typer.Option(min=0, help="With --points: only this agent's, and its optimum.")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="With --points: the seed; default: the first.")

@@ -83,7 +83,7 @@ METHODS: Mapping[str, Entry] = {
 
 SCENARIOS: Mapping[str, Entry] = {
     "synthetic": Entry(
-        "fedsim.scenarios.synthetic:Synthetic", "perturbed draws of one Gaussian process, 1-D"
+        "fedsim.scenarios.synthetic:Synthetic", "perturbed draws of one Gaussian process"
     ),
     "digits-svm": Entry(
         "fedsim.scenarios.digits_svm:DigitsSVM", "SVMs on unequal shares of handwritten digits"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from fedsim.errors import RunError, require
 from fedsim.protocol import AgentId, Fleet, Payload, Proposal, Request, RoundInfo, State
 from fedsim.rng import Keys
-from fedsim.space import Box, Space, uniform_design
+from fedsim.space import Box, Space, corner_design, uniform_design
+
+DesignKind = Literal["uniform", "corners"]
 
 
 class SilentServer:
@@ -40,21 +44,48 @@ MOST_INITIAL_POINTS = 10_000
 """All of a design are there at once, and models take the cube of their number in time."""
 
 
-def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
-    """Return ``count`` uniform points of a box; the key is the same for all methods."""
-    points = uniform_design(space, box, count, keys("initial-design"))
-    return [Proposal(u, "initial") for u in points]
+@dataclass(frozen=True, slots=True)
+class InitialDesign:
+    """The points that an agent evaluates before its first query.
 
-
-def check_initial_points(count: int) -> int:
-    """Return ``count``.
+    Attributes:
+        count: how many, 1 to :data:`MOST_INITIAL_POINTS`.
+        kind: ``uniform``; ``corners``: corners of the box first, at most half of the points, see
+            :func:`fedsim.space.corner_design`.
 
     Raises:
-        ConfigError: if it is below 1, or above :data:`MOST_INITIAL_POINTS`.
+        ConfigError: if one is out of range.
     """
-    expected = f"1 to {MOST_INITIAL_POINTS:,}"
-    require(1 <= count <= MOST_INITIAL_POINTS, "method.initial_points", expected, count)
-    return count
+
+    count: int
+    kind: DesignKind = "uniform"
+
+    def __post_init__(self) -> None:
+        expected = f"1 to {MOST_INITIAL_POINTS:,}"
+        fits = 1 <= self.count <= MOST_INITIAL_POINTS
+        require(fits, "method.initial_points", expected, self.count)
+        kinds = get_args(DesignKind)
+        expected = " or ".join(kinds)
+        require(self.kind in kinds, "method.initial_design", expected, self.kind)
+
+    def proposals(self, space: Space, box: Box, keys: Keys) -> list[Proposal]:
+        """Return the points of a box; the keys are the same for all methods."""
+        generator = keys("initial-design")
+        if self.kind == "uniform":
+            points = uniform_design(space, box, self.count, generator)
+        else:
+            choosing = keys("initial-corners")
+            points = corner_design(space, box, self.count, generator, choosing)
+        return [Proposal(u, "initial") for u in points]
+
+
+def initial_design(space: Space, box: Box, count: int, keys: Keys) -> list[Proposal]:
+    """Return ``count`` uniform points of a box; the key is the same for all methods.
+
+    Raises:
+        ConfigError: if ``count`` is out of range.
+    """
+    return InitialDesign(count).proposals(space, box, keys)
 
 
 def refuse(request: Request) -> Payload:

@@ -45,7 +45,7 @@ import numpy as np
 
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError, require
-from fedsim.methods.common import check_initial_points, initial_design
+from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import Schedule, own_probability_schedule
@@ -124,6 +124,8 @@ class DPFTSDE:
         context: the federation.
         subregions: P, at least 1.
         initial_points: points of each agent's initial design, 1 to 10,000.
+        initial_design: ``uniform``, or ``corners`` first, of the sub-region if the design stays in
+            it; see :class:`fedsim.methods.common.InitialDesign`.
         local_initial_design: whether an agent's initial design stays in its own sub-region.
         own_probability: p_t, t = 1, 2, ...: ``1 - 1/t``, ``1 - 1/sqrt(t)``, ``1 - 1/t^2`` or
             any other exponent, a constant in [0, 1], or a class of yours: its name
@@ -144,6 +146,7 @@ class DPFTSDE:
         *,
         subregions: int = 2,
         initial_points: int = 10,
+        initial_design: DesignKind = "uniform",
         local_initial_design: bool = True,
         own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(t)",
         share_until: int | None = None,
@@ -163,7 +166,7 @@ class DPFTSDE:
         last = context.rounds if share_until is None else min(share_until, context.rounds)
         self._releases = last  # queries 1 .. last use releases 0 .. last - 1
         self._work = FederatedWork(context, message, subregions, surrogate)
-        self._initial_points = check_initial_points(initial_points)
+        self._design = InitialDesign(initial_points, initial_design)
         self._local_initial_design = local_initial_design
         self._schedule = own_probability_schedule(own_probability)
         self._aggregator()  # checks the privacy settings
@@ -174,7 +177,7 @@ class DPFTSDE:
         if self._local_initial_design:
             box = self._work.boxes[agent % len(self._work.boxes)]
         model = LocalModel(self._surrogate, self._work.shared)
-        return _FederatedAgent(self._work, model, box, self._initial_points, self._schedule)
+        return _FederatedAgent(self._work, model, box, self._design, self._schedule)
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
@@ -224,20 +227,20 @@ class _FederatedAgent:
         work: FederatedWork,
         model: LocalModel,
         box: Box,
-        initial_points: int,
+        design: InitialDesign,
         own_probability: Schedule,
     ) -> None:
         self._work = work
         self._model = model
         self._box = box
-        self._initial_points = initial_points
+        self._design = design
         self._own_probability = own_probability
         self._features = work.features_of(model.inputs)
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         if step == 0:  # lines 1-2
             space: Space = self._work.shared.space
-            return initial_design(space, self._box, self._initial_points, rng)
+            return self._design.proposals(space, self._box, rng)
         if message is None or self._is_own(step, rng):
             return [Proposal(self._model.propose(rng), "own")]  # line 6
         vectors, t = message.payload["vectors"], int(message.payload["round"])

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fedsim.acquisition import whole_cube
 from fedsim.crypto import SumClient
 from fedsim.errors import RunError
-from fedsim.methods.common import initial_design
-from fedsim.methods.local_model import SharedWork
+from fedsim.methods.common import InitialDesign
 from fedsim.methods.own_model import OwnModel, SurrogateSettings
 from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, basis_of
 from fedsim.methods.support_sets import CENTRES
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal, Request
@@ -48,11 +48,11 @@ class Client:
     """Algorithm 2, lines 2-4 and 14-26."""
 
     def __init__(
-        self, work: Work, schedule: Schedule, initial_points: int, sums: SumClient
+        self, work: Work, schedule: Schedule, design: InitialDesign, sums: SumClient
     ) -> None:
         self._work = work
         self._schedule = schedule
-        self._initial_points = initial_points
+        self._design = design
         self._sums = sums
         self._model = OwnModel(work.surrogate, work.length_scale, work.shared)
         self._prepared: tuple[Keys, Array] | None = None
@@ -68,7 +68,7 @@ class Client:
         if step == 0:  # line 2
             space = work.context.space
             cube = whole_cube(space.dimension)
-            return initial_design(space, cube, self._initial_points, rng)
+            return self._design.proposals(space, cube, rng)
         if message is None or queries_own(self._schedule, rng):  # lines 14-17
             self._prepare(rng)
             assert self._prepared is not None
@@ -112,5 +112,5 @@ class Client:
     def _vector(self, payload: Payload) -> Array:
         work, model = self._work, self._model
         inputs = work.context.space.embed(model.inputs)
-        logs = model.fitted() if work.summaries.layout.shared else None
+        logs = model.fitted() if payload["fit"] else None
         return work.summaries.vector(basis_of(payload), inputs, model.outputs, logs)

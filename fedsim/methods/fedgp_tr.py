@@ -47,8 +47,8 @@ import numpy as np
 
 from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
-from fedsim.methods.common import check_initial_points
-from fedsim.methods.fedgp_server import Constants
+from fedsim.methods.common import DesignKind, InitialDesign
+from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_tr_client import RegionClient, RegionWork
 from fedsim.methods.fedgp_tr_server import RegionServer
 from fedsim.methods.own_model import SurrogateSettings
@@ -73,6 +73,8 @@ class FBOFedGPTrustRegions:
         support_size: points of the support set |S|, at least 2.
         region: the widths of the region.
         initial_points: points of each client's initial design, at least 1.
+        initial_design: ``uniform``, or ``corners`` first; see
+            :class:`fedsim.methods.common.InitialDesign`.
         own_probability: p_t, t = 1, 2, ..., as for ``fts``.
         acquisition: how a query is chosen; not ``thompson``.
         output_mean: public constant: the outputs' centre in the first round, in units where larger
@@ -95,6 +97,7 @@ class FBOFedGPTrustRegions:
         support_size: int = 32,
         region: RegionSettings = RegionSettings(),
         initial_points: int = 4,
+        initial_design: DesignKind = "uniform",
         own_probability: str | float = 0.3,
         acquisition: AcquisitionSettings = AcquisitionSettings(beta=0.5),
         output_mean: float = 0.0,
@@ -111,19 +114,19 @@ class FBOFedGPTrustRegions:
         self._support_size = support_size
         self._region = region
         self._schedule = own_probability_schedule(own_probability)
-        self._fit_every = surrogate.fit_every
+        self._fit_rounds = FitRounds(surrogate.fit_every)
         sums = RegionSums(
             context.space, surrogate.kernel, surrogate.ard, surrogate.noise_floor, minimum_members
         )
         queries = Queries(acquisition, context.space)
-        points = check_initial_points(initial_points)
-        self._work = RegionWork(context, sums, queries, points)
+        design = InitialDesign(initial_points, initial_design)
+        self._work = RegionWork(context, sums, queries, design)
         scale = surrogate.length_scale or 0.25 * math.sqrt(context.space.dimension)
         ratio = max(surrogate.noise_ratio, surrogate.noise_floor)
         logs = np.log([*[scale] * sums.scales, ratio])
         self._first = Constants(logs, np.array([output_mean, output_scale]))
         # abs(W_i), v_i and the misfit are at most n x^2 / eta.
-        most = 2.0 * (points + context.rounds) * LARGEST**2 / surrogate.noise_floor
+        most = 2.0 * (initial_points + context.rounds) * LARGEST**2 / surrogate.noise_floor
         self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
         aggregator_of(self._scheme, context.agents)  # checks their number
 
@@ -139,6 +142,6 @@ class FBOFedGPTrustRegions:
             self._work.sums,
             self._region,
             support_size=self._support_size,
-            fit_every=self._fit_every,
+            fit_rounds=self._fit_rounds,
             first=self._first,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from fedsim.acquisition import whole_cube
 from fedsim.crypto import SumClient
 from fedsim.errors import RunError
-from fedsim.methods.common import initial_design
+from fedsim.methods.common import InitialDesign
 from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries, best_points
 from fedsim.methods.region_sums import RegionSums, prior_deviation
@@ -33,13 +33,13 @@ class RegionWork:
         context: the federation.
         sums: makes vectors, and reads their sums.
         queries: chooses queries.
-        initial_points: of each client's initial design.
+        design: each client's initial one.
     """
 
     context: Context
     sums: RegionSums
     queries: Queries
-    initial_points: int
+    design: InitialDesign
 
 
 class RegionClient:
@@ -63,7 +63,7 @@ class RegionClient:
         space = self._work.context.space
         if step == 0:
             cube = whole_cube(space.dimension)
-            return initial_design(space, cube, self._work.initial_points, rng)
+            return self._work.design.proposals(space, cube, rng)
         assert message is not None
         own = queries_own(self._schedule, rng) or "sum" not in message.payload
         source, choose = ("own", self._own) if own else ("global", self._shared)

@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.helped_agent import HELPERS_MESSAGE, HelpedAgent
 from fedsim.methods.helpers_first import (
     HelperDesign,
@@ -63,6 +64,8 @@ class FTSTarget:
         targets: the agents whose results count, or ``all``; the others are their helpers. If all
             are targets, they help one another.
         initial_points: points of an agent's initial design, 1 to 10,000.
+        initial_design: ``uniform``, or ``corners`` first; see
+            :class:`fedsim.methods.common.InitialDesign`.
         helper_queries: t_n, a helper's observations before its first message, its initial design
             included: 0 to 10,000. 0: no messages, and helpers do nothing.
         helper_design: ``thompson``: helpers' own Thompson sampling; ``random``: random points.
@@ -86,6 +89,7 @@ class FTSTarget:
         *,
         targets: Targets = [0],  # noqa: B006 - never changed
         initial_points: int = 3,
+        initial_design: DesignKind = "uniform",
         helper_queries: int = 50,
         helper_design: HelperDesign = "thompson",
         own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(max(t, 2))",
@@ -99,7 +103,7 @@ class FTSTarget:
         self._schedule = Schedule(
             roles,
             context.rounds,
-            initial_points,
+            InitialDesign(initial_points, initial_design),
             helper_queries,
             helper_design,
             renew,

@@ -18,14 +18,14 @@ keeps its former one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, require
-from fedsim.methods.common import MOST_INITIAL_POINTS, check_initial_points, initial_design
+from fedsim.methods.common import MOST_INITIAL_POINTS, InitialDesign
 from fedsim.methods.roles import Roles
 from fedsim.protocol import (
     AgentId,
@@ -56,7 +56,7 @@ class Schedule:
     Attributes:
         roles: targets and helpers.
         rounds: the number of queries T.
-        initial_points: of an initial design, 1 to 10,000.
+        initial: the initial design.
         helper_queries: t_n, a helper's observations before its first message, initial design
             included; 0: there are no messages.
         helper_design: ``thompson``: initial design, then Thompson sampling; ``random``: all t_n
@@ -71,14 +71,13 @@ class Schedule:
 
     roles: Roles
     rounds: int
-    initial_points: int
+    initial: InitialDesign
     helper_queries: int
     helper_design: HelperDesign
     renew: Renewal
     helpers_continue: bool
 
     def __post_init__(self) -> None:
-        check_initial_points(self.initial_points)
         count, most = self.helper_queries, MOST_INITIAL_POINTS
         require(0 <= count <= most, "method.helper_queries", f"0 to {most:,}", count)
         if self.renew != "never":
@@ -102,7 +101,7 @@ class Schedule:
 
     @property
     def _after_design(self) -> int:
-        return max(0, self.helper_queries - self.initial_points)
+        return max(0, self.helper_queries - self.initial.count)
 
     @property
     def renewing_steps(self) -> bool:
@@ -120,11 +119,13 @@ class Schedule:
 
     def design(self, agent: AgentId, space: Space, keys: Keys) -> list[Proposal]:
         """Return an agent's initial design."""
-        count = self.initial_points
-        if agent not in self.roles.targets:
-            everything = self.helper_design == "random"
-            count = self.helper_queries if everything else min(count, self.helper_queries)
-        return initial_design(space, whole_cube(space.dimension), max(1, count), keys)
+        design, cube = self.initial, whole_cube(space.dimension)
+        if agent not in self.roles.targets and self.helper_queries:
+            if self.helper_design == "random":
+                design = InitialDesign(self.helper_queries)
+            else:
+                design = replace(design, count=min(design.count, self.helper_queries))
+        return design.proposals(space, cube, keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
-from fedsim.methods.common import SilentServer, check_initial_points, initial_design, refuse
+from fedsim.methods.common import DesignKind, InitialDesign, SilentServer, refuse
 from fedsim.methods.roles import Targets, roles_of
 from fedsim.protocol import (
     AgentId,
@@ -32,19 +32,26 @@ class RandomSearch:
     Args:
         context: the federation.
         initial_points: points of the initial design, 1 to 10,000.
+        initial_design: ``uniform``, or ``corners`` first; see
+            :class:`fedsim.methods.common.InitialDesign`.
         targets: the agents that take part, or ``all``: for comparisons with methods that have
             targets, such as ``fts-target``.
 
     Raises:
-        ConfigError: if ``initial_points`` is outside its range, or a target is no agent.
+        ConfigError: if one of them is out of range.
     """
 
     def __init__(
-        self, context: Context, *, initial_points: int = 10, targets: Targets = "all"
+        self,
+        context: Context,
+        *,
+        initial_points: int = 10,
+        initial_design: DesignKind = "uniform",
+        targets: Targets = "all",
     ) -> None:
         self._space = context.space
         self._targets = roles_of(targets, context.agents).targets
-        self._initial_points = check_initial_points(initial_points)
+        self._design = InitialDesign(initial_points, initial_design)
 
     @property
     def target_agents(self) -> tuple[AgentId, ...]:
@@ -53,7 +60,7 @@ class RandomSearch:
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
-        return _RandomAgent(self._space, self._initial_points)
+        return _RandomAgent(self._space, self._design)
 
     def server(self) -> ServerProgram:
         """Return a server that sends nothing."""
@@ -61,14 +68,14 @@ class RandomSearch:
 
 
 class _RandomAgent:
-    def __init__(self, space: Space, initial_points: int) -> None:
+    def __init__(self, space: Space, design: InitialDesign) -> None:
         self._space = space
-        self._initial_points = initial_points
+        self._design = design
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         cube = whole_cube(self._space.dimension)
         if step == 0:
-            return initial_design(self._space, cube, self._initial_points, rng)
+            return self._design.proposals(self._space, cube, rng)
         point = uniform_design(self._space, cube, 1, rng("random-search"))[0]
         return [Proposal(point, "random")]
 

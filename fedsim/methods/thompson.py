@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
-from fedsim.methods.common import SilentServer, check_initial_points, initial_design, refuse
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.common import DesignKind, InitialDesign, SilentServer, refuse
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.roles import Targets, roles_of
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -34,12 +35,14 @@ class ThompsonSampling:
     Args:
         context: the federation.
         initial_points: points of the initial design, 1 to 10,000.
+        initial_design: ``uniform``, or ``corners`` first; see
+            :class:`fedsim.methods.common.InitialDesign`.
         targets: the agents that take part, or ``all``: for comparisons with methods that have
             targets, such as ``fts-target``.
         surrogate: the agents' Gaussian processes.
 
     Raises:
-        ConfigError: if ``initial_points`` is outside its range, or a target is no agent.
+        ConfigError: if a setting is out of range.
     """
 
     def __init__(
@@ -47,12 +50,13 @@ class ThompsonSampling:
         context: Context,
         *,
         initial_points: int = 10,
+        initial_design: DesignKind = "uniform",
         targets: Targets = "all",
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         self._space = context.space
         self._targets = roles_of(targets, context.agents).targets
-        self._initial_points = check_initial_points(initial_points)
+        self._design = InitialDesign(initial_points, initial_design)
         self._surrogate = surrogate
         self._shared = SharedWork(context.space)
 
@@ -64,7 +68,7 @@ class ThompsonSampling:
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
         model = LocalModel(self._surrogate, self._shared)
-        return _ThompsonAgent(self._space, self._initial_points, model)
+        return _ThompsonAgent(self._space, self._design, model)
 
     def server(self) -> ServerProgram:
         """Return a server that sends nothing."""
@@ -72,15 +76,15 @@ class ThompsonSampling:
 
 
 class _ThompsonAgent:
-    def __init__(self, space: Space, initial_points: int, model: LocalModel) -> None:
+    def __init__(self, space: Space, design: InitialDesign, model: LocalModel) -> None:
         self._space = space
-        self._initial_points = initial_points
+        self._design = design
         self._model = model
 
     def propose(self, step: int, message: Broadcast | None, rng: Keys) -> Sequence[Proposal]:
         if step == 0:
             cube = whole_cube(self._space.dimension)
-            return initial_design(self._space, cube, self._initial_points, rng)
+            return self._design.proposals(self._space, cube, rng)
         return [Proposal(self._model.propose(rng), "own")]
 
     def prepare(self, step: int, rng: Keys) -> None:

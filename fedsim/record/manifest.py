@@ -22,7 +22,8 @@ from fedsim.files import RESTORE
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
 from fedsim.protocol import AgentId
-from fedsim.record.runfolder import REMAKE, RunFolder
+from fedsim.record.remedies import REMAKE
+from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.space import Choice, Parameter, Space
 from fedsim.space.parameters import AnyParameter
@@ -49,7 +50,8 @@ class Facts:
         accounting: ``paper`` or ``exact``, the noise multiplier that is charged.
         parameters: of the search space, see :func:`described`; None if an earlier version of
             fedsim started the run.
-        optimal_points: where the agents' optima are, each point once; None if it is not known.
+        optimal_points: where each agent's optimum is, or one point, if it is the same for all;
+            None if they are not known.
         targets: the agents whose results count, ascending; None: all.
     """
 

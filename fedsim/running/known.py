@@ -32,7 +32,9 @@ def optima_of(scenario: Scenario) -> list[float] | None:
 
 
 def optimal_points_of(scenario: Scenario) -> list[dict[str, Any]] | None:
-    """Return the points of the agents' optima, each once, or None if they are not all known.
+    """Return where each agent's optimum is, or None if they are not all known.
+
+    If all have the same point, it is returned once.
 
     Raises:
         UserCodeError: if the scenario raises.
@@ -51,9 +53,9 @@ def optimal_points_of(scenario: Scenario) -> list[dict[str, Any]] | None:
             point = space.checked(given)
         except (ConfigError, TypeError) as error:
             raise RunError(f"the optimal point of agent {agent}: {error}") from None
-        if point not in found:
-            found.append(point)
-    return found
+        found.append(point)
+    alike = all(point == found[0] for point in found)
+    return found[:1] if alike else found
 
 
 def baseline_of(scenario: Scenario) -> dict[str, Any] | None:

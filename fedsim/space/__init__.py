@@ -1,8 +1,9 @@
 """Search spaces: parameters, where their values lie on the unit cube, grids and sub-regions."""
 
 from fedsim.space.cells import Array
+from fedsim.space.design import corner_design, uniform_design
 from fedsim.space.parameters import Choice, Parameter, Value
-from fedsim.space.space import Box, Space, uniform_design
+from fedsim.space.space import Box, Space
 
 __all__ = [
     "Array",
@@ -11,5 +12,6 @@ __all__ = [
     "Parameter",
     "Space",
     "Value",
+    "corner_design",
     "uniform_design",
 ]

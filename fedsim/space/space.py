@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import ConfigError, nearest
-from fedsim.space.cells import Array, Indices, Levels
+from fedsim.space.cells import Array, Indices
 from fedsim.space.parameters import AnyParameter, Choice, Parameter, Value
 
 GRID_POINTS = 2**14
@@ -237,36 +237,3 @@ def _prime_factors(count: int) -> list[int]:
             count //= divisor
         divisor += 1
     return factors
-
-
-def uniform_design(space: Space, box: Box, count: int, generator: np.random.Generator) -> Array:
-    """Draw ``count`` points of the space uniformly from a box, shape (count, D).
-
-    One uniform draw per point and dimension is scaled to the box, so two boxes get paired designs
-    from equal generators. A parameter with levels gets those inside the box with equal shares, a
-    choice or an integer parameter the value in whose cell the draw falls; if a border of the box
-    divides a cell, the value may lie beyond it.
-
-    Args:
-        space: the search space.
-        box: the box to draw from.
-        count: the number of points.
-        generator: consumed.
-
-    Raises:
-        ConfigError: if no level of some parameter lies in the box.
-    """
-    draws = generator.random((count, space.dimension))
-    lower, upper = np.asarray(box.lower), np.asarray(box.upper)
-    points = box.clip(lower + draws * (upper - lower))
-    for i, p in enumerate(space.parameters):
-        if isinstance(p.cells, Levels):
-            first, last = p.cells.between(box.lower[i], box.upper[i])
-            if last < first:
-                raise ConfigError(
-                    f"sub-regions: none of the {p.cells.count} levels of {p.name!r} lies in "
-                    f"[{box.lower[i]:g}, {box.upper[i]:g}); use fewer sub-regions"
-                )
-            inside = (draws[:, i] * (last - first + 1)).astype(np.intp)
-            points[:, i] = p.cells.units(first + inside)
-    return space.snap(points)

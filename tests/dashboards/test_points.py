@@ -12,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
-from fedsim.dashboards.points import explored
+from fedsim.dashboards.points import Optimum, explored
 from fedsim.dashboards.scatter import draw_points, plot_points
 from fedsim.errors import ConfigError
 from fedsim.results.analysis import Run
@@ -62,7 +62,7 @@ def test_the_points_are_those_of_one_seed(run: Run) -> None:
     assert (panel.agents, panel.rounds) == (tuple(table["agent"]), tuple(table["round"]))
     best = int(np.argmin(table["noiseless"]))  # without the noise, and to be minimised
     assert panel.best == (table["point.x"].iloc[best], table["point.rate"].iloc[best])
-    assert panel.optima == ((0.5, 0.01),)
+    assert panel.optima == (Optimum((0.5, 0.01), (0, 1, 2)),)
     assert found.notes[0] == "a: seed 0 of 2; --seed shows another"
 
 
@@ -71,8 +71,47 @@ def test_what_is_shown_may_be_chosen(run: Run) -> None:
     panel = found.panels[0]
     assert (panel.seed, set(panel.agents)) == (1, {2})
     assert set(panel.x) <= {"1", "b"}  # options of several kinds are kept as text
-    assert panel.optima == ((1, 0.5),)
+    assert panel.optima == (Optimum((1, 0.5), (0, 1, 2)),)
     assert found.notes == ()
+
+
+@pytest.fixture
+def apart(here: Path, user_module: Callable[[str], str]) -> Run:
+    """A run whose agents 0 and 2 have one optimum, and agent 1 another."""
+    own = BOWL.replace("[self.centre, 0.01, 1]", "[agent % 2, 0.01, 1]")
+    return fedsim.run(small(scenario={"name": f"{user_module(own)}:Bowl"}, rounds=1))
+
+
+def test_each_optimum_knows_its_agents(apart: Run) -> None:
+    common, other = Optimum((0.0, 0.01), (0, 2)), Optimum((1.0, 0.01), (1,))
+    for agent, optima in ((None, (common, other)), (0, (common,)), (1, (other,)), (2, (common,))):
+        (panel,) = explored(apart, agent=agent).panels
+        assert panel.optima == optima
+
+
+def test_an_agents_picture_shows_its_optimum_alone(apart: Run) -> None:
+    for agent, place in ((0, 0.0), (1, 1.0)):
+        optimum = draw_points(explored(apart, agent=agent)).axes[0].collections[1]
+        assert np.asarray(optimum.get_offsets()).tolist() == [[place, 0.01]]
+
+
+def colours(points: Any) -> list[list[float]]:
+    return [one.tolist() for one in points.get_facecolors()]
+
+
+def test_an_optimum_of_one_agent_has_its_colour(apart: Run) -> None:
+    found = explored(apart)
+    points, optima = draw_points(found, per_agent=True).axes[0].collections[:2]
+    red, own = [1.0, 0.0, 0.0, 1.0], colours(points)[found.panels[0].agents.index(1)][:3]
+    assert colours(optima) == [red, [*own, 1.0]]
+    optima = draw_points(found).axes[0].collections[1]
+    assert all(one == red for one in colours(optima))
+
+
+def test_points_of_which_it_is_not_recorded_whose_they_are_are_not_shown(apart: Run) -> None:
+    folder = apart.runs[0].folder
+    folder.update_manifest(optimal_points=folder.manifest()["optimal_points"][:2])
+    assert explored(fedsim.load(apart.folder)).panels[0].optima == ()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +179,7 @@ def test_the_command(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["plot", folder, "--points", "--json", "--parameters", "x, kind"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["picture"] is None
-    assert found["panels"][0]["optima"] == [[0.5, 1]]
+    assert found["panels"][0]["optima"] == [{"point": [0.5, 1], "agents": [0, 1, 2]}]
     assert run_command(["plot", folder, "--points", "--agent", "0", "-o", "p.png"]) == 0
     assert Path("p.png").exists()
     capsys.readouterr()

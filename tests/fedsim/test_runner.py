@@ -240,7 +240,7 @@ OPTIMA = """
     from fedsim.space import Parameter, Space
 
     class Knows:
-        direction, agents = "maximize", 2
+        direction, agents = "maximize", 3
         space = Space((Parameter("x", 0, 1),))
 
         def objective(self, agent):
@@ -314,9 +314,9 @@ def test_a_baseline_is_recorded_and_kept_by_a_resume(
     with pytest.raises(Interrupted):
         fedsim.run(small(scenario={"name": f"{module}:Knows"}), listener=Heard(stop_at=1))
     (one,) = fedsim.load("runs/small-1").runs
-    assert one.folder.manifest()["baseline"] == {"name": "doing nothing", "mean": 1.5}
+    assert one.folder.manifest()["baseline"] == {"name": "doing nothing", "mean": 2.0}
     (summary,) = fedsim.resume("runs/small-1").summaries()
-    assert summary["baseline"] == {"name": "doing nothing", "mean": 1.5}
+    assert summary["baseline"] == {"name": "doing nothing", "mean": 2.0}
 
 
 def test_a_run_without_a_baseline(here: Path) -> None:
@@ -338,11 +338,11 @@ OPTIMAL_POINTS = (
     ("value", "kept"),
     [
         ("{'x': 1.0}", [{"x": 1.0}]),
-        ("[0.5 * agent]", [{"x": 0.0}, {"x": 0.5}]),
+        ("[0.5 * (agent // 2)]", [{"x": 0.0}, {"x": 0.0}, {"x": 0.5}]),
         ("None if agent else [1.0]", None),
     ],
 )
-def test_optimal_points_are_recorded_once_each(
+def test_optimal_points_are_recorded_for_each_agent_or_once_for_all(
     here: Path, user_module: Callable[[str], str], value: str, kept: object
 ) -> None:
     name = user_module(OPTIMAL_POINTS.replace("{value}", value))

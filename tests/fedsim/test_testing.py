@@ -33,6 +33,7 @@ class TestScenarios:
         [
             Bowl(),
             Synthetic(agents=3),
+            Synthetic(agents=2, dimension=2, grid_size=6, length_scale=0.3),
             Synthetic(agents=1, perturbation=None, mixture=0.5),
         ],
     )

@@ -20,17 +20,7 @@ from fedsim.scenarios.cec2005 import CEC2005
 from fedsim.scenarios.cec_functions import DEFINITIONS, Name
 from fedsim.testing import check_scenario
 from fedsim.workload import Scenario
-from tests.util.cec import made_up_set
 from tests.util.pages import section_of
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with made-up tables in place of the real ones."""
-    folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"cec2005": made_up_set(folder)})
-    monkeypatch.delenv("FEDSIM_DATA", raising=False)
-    return folder
 
 
 class TestScenario:

@@ -31,7 +31,6 @@ from fedsim.scenarios.landmine import (
 from fedsim.testing import check_scenario
 from fedsim.workload import Evaluation, Scenario
 from tests.util.processes import loaded_by
-from tests.util.standins import made_up_fields
 
 POINTS = [(0.01, 0.02), (0.5, 1.0), (3.0, 0.1), (10.0, 10.0), (7.0, 4.0)]
 GOOD = {"C": 3.0, "gamma": 0.1}
@@ -224,15 +223,6 @@ class TestRealData:
             run = fedsim.run(name, overrides=cheap, data_dir=real)
             assert run.summaries()[0]["status"] == "done"
             assert run.observations["y"].between(0, 1).all()
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with made-up fields in place of the real ones."""
-    folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", {"landmine": made_up_fields(folder)})
-    monkeypatch.delenv("FEDSIM_DATA", raising=False)
-    return folder
 
 
 class TestScenario:

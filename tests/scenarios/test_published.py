@@ -10,8 +10,6 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.config.experiment import prepare
 from fedsim.results.published import read_published
-from tests.util.cec import made_up_set
-from tests.util.standins import made_up_fields, made_up_tables
 
 TIMES = {2: "tabular-agents", 3: "tabular-support", 4: "tabular-mixing"}
 """Ready configurations by the number of FBO-FedGP's table of times."""
@@ -30,24 +28,12 @@ SMALLER = {
 }
 
 
-@pytest.fixture
-def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with made-up data sets in place of the real ones."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # or scikit-learn starts ``lscpu`` to count cores
-    monkeypatch.delenv("FEDSIM_DATA", raising=False)
-    folder = tmp_path / "data"
-    sets = {**made_up_tables(folder), "landmine": made_up_fields(folder)}
-    sets["cec2005"] = made_up_set(folder)
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", sets)
-    return folder
-
-
 @pytest.mark.parametrize("number", TIMES)
 def test_our_times_stand_beside_those_published(
-    number: int, stand_ins: Path, here: Path, capsys: pytest.CaptureFixture[str]
+    number: int, tiny: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = [*FEW, *SMALLER[number]]
-    run = fedsim.run(TIMES[number], overrides=settings, data_dir=stand_ins, jobs=1)
+    run = fedsim.run(TIMES[number], overrides=settings, data_dir=tiny, jobs=1)
     name = f"fbo-fedgp-table-{number}"
     found, table = fedsim.compare_problems(run, published=name), read_published(name)
     assert found.beside is not None
@@ -71,10 +57,10 @@ def test_our_times_stand_beside_those_published(
     assert f"published: FBO-FedGP, Table {number}." in out
 
 
-def test_table_1_stands_beside_ours(stand_ins: Path, here: Path) -> None:
+def test_table_1_stands_beside_ours(tiny: Path, here: Path) -> None:
     fewer = ["scenario.agents=3", "scenario.dimension=2", "grid={scenario.function: [F1, F5]}"]
     settings = [*(one for one in FEW if "rows" not in one), *fewer, "seeds=0"]
-    run = fedsim.run("cec2005-all", overrides=settings, data_dir=stand_ins, jobs=1)
+    run = fedsim.run("cec2005-all", overrides=settings, data_dir=tiny, jobs=1)
     found = fedsim.compare_problems(run, baseline="FBO-FedGP", published="fbo-fedgp-table-1")
     assert (found.metric.name, found.metric.best_agent) == ("best_noiseless", True)
     assert found.problems == ("F1", "F5")

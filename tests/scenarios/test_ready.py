@@ -15,12 +15,6 @@ from fedsim.rng import rng
 from fedsim.workload import Scenario
 
 
-@pytest.fixture(autouse=True)
-def without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless this is set, scikit-learn starts ``lscpu`` once, to count cores."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 def scenarios(name: str, data_dir: Path | None) -> list[Scenario]:
     """Build every variant's scenario and method; return the scenarios that differ."""
     experiment = prepare(name, (), data_dir)

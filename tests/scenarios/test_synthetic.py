@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
-from fedsim.scenarios.synthetic import Synthetic, circle_size, circulant_root
+from fedsim.scenarios.synthetic import Synthetic, axis_root, circle_size, circulant_root
+from fedsim.space import Array
 from fedsim.workload import Evaluation, Scenario
 
 
@@ -42,6 +43,64 @@ class TestGaussianProcess:
         # The variance along one draw is smaller than the process's: the mean is taken off.
         loss = 1 - 0.03 * math.sqrt(2 * math.pi)
         assert steps / (spread / loss) == pytest.approx(expected, rel=0.25)
+
+
+class TestMoreDimensions:
+    @pytest.mark.parametrize("grid_size", [2, 3, 25, 128])
+    @pytest.mark.parametrize("length_scale", [1e-6, 0.03, 0.3, 1.0])
+    def test_an_axis_has_the_covariance_of_the_kernel(
+        self, grid_size: int, length_scale: float
+    ) -> None:
+        root, x = axis_root(grid_size, length_scale), np.linspace(0, 1, grid_size)
+        expected = np.exp(-0.5 * ((x[:, None] - x) / length_scale) ** 2)
+        assert root @ root == pytest.approx(expected, abs=1e-12)
+
+    @pytest.mark.parametrize(("dimension", "grid_size"), [(2, 12), (3, 5)])
+    def test_a_draw_is_white_noise_times_the_kronecker_product_of_the_axes(
+        self, dimension: int, grid_size: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        white = np.random.default_rng(1).standard_normal(grid_size**dimension)
+
+        class Given:
+            def standard_normal(self, shape: tuple[int, ...]) -> Array:
+                return np.reshape(white, shape)
+
+        monkeypatch.setattr("fedsim.scenarios.synthetic.rng", lambda *key: Given())
+        scenario = Synthetic(
+            dimension=dimension,
+            grid_size=grid_size,
+            length_scale=0.2,
+            perturbation=None,
+            mixture=1.0,
+        )
+        joint: Any = np.eye(1)
+        for _ in range(dimension):
+            joint = np.kron(joint, axis_root(grid_size, 0.2))
+        f = joint @ white
+        expected = (f - f.min()) / (f.max() - f.min())
+        assert scenario.values(0) == pytest.approx(expected, abs=1e-12)
+        # And that product is a root of the kernel's covariance on the space's grid.
+        grid = scenario.space.grid
+        assert grid is not None
+        distances = ((grid[:, None] - grid[None]) ** 2).sum(axis=2)
+        assert joint @ joint == pytest.approx(np.exp(-0.5 * distances / 0.2**2), abs=1e-12)
+
+    @pytest.mark.parametrize(("dimension", "grid_size"), [(2, 7), (3, 6), (14, 2)])
+    def test_every_grid_point_finds_its_own_value(self, dimension: int, grid_size: int) -> None:
+        scenario = Synthetic(dimension=dimension, grid_size=grid_size, length_scale=0.5)
+        objective, space = scenario.objective(3), scenario.space
+        assert space.names == tuple(f"x{i + 1}" for i in range(dimension))
+        assert space.grid is not None
+        generator = np.random.default_rng(0)
+        found = [objective(space.to_point(u), generator).noiseless for u in space.grid]
+        assert found == scenario.values(3).tolist()
+        assert scenario.optimum(3) == max(scenario.values(3))
+
+    def test_the_largest_grids_are_those_whose_points_are_all_compared(self) -> None:
+        for dimension, most in ((2, 128), (3, 25), (4, 11)):
+            assert Synthetic(dimension=dimension, grid_size=most).space.grid is not None
+            with pytest.raises(ConfigError, match=f"at most {most} with dimension {dimension}"):
+                Synthetic(dimension=dimension, grid_size=most + 1)
 
 
 class TestPerturbation:
@@ -140,6 +199,9 @@ class TestObjective:
     [
         ({"agents": 0}, "scenario.agents: expected at least 1, got 0"),
         ({"grid_size": 1}, "scenario.grid_size: expected at least 2, got 1"),
+        ({"dimension": 0}, "scenario.dimension: expected at least 1, got 0"),
+        ({"dimension": 15}, "scenario.dimension: expected at most 14, got 15"),
+        ({"dimension": 2}, "scenario.grid_size: expected at most 128 with dimension 2, got 1000"),
         ({"length_scale": 0.0}, r"scenario.length_scale: expected in \(0, 1\], got 0.0"),
         ({"length_scale": math.nan}, "scenario.length_scale"),
         ({"noise_variance": -0.1}, "scenario.noise_variance: expected finite and at least 0"),

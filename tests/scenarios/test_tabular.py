@@ -21,7 +21,6 @@ from fedsim.space import Array
 from fedsim.testing import check_scenario
 from fedsim.workload import KnowsBaseline, Scenario
 from tests.util.processes import loaded_by
-from tests.util.standins import made_up_tables
 
 NAMES: tuple[Name, ...] = get_args(Name)
 QUICK = {
@@ -31,21 +30,6 @@ QUICK = {
     "min_samples_leaf": 5,
     "l2_regularization": 0.1,
 }
-
-
-@pytest.fixture(autouse=True)
-def without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless this is set, scikit-learn starts ``lscpu`` once, to count cores."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
-@pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with made-up data sets in place of the real ones."""
-    folder = tmp_path / "data"
-    monkeypatch.setattr("fedsim.data.datasets.DATA_SETS", made_up_tables(folder))
-    monkeypatch.delenv("FEDSIM_DATA", raising=False)
-    return folder
 
 
 def rows_of(scenario: Tabular) -> list[Array]:

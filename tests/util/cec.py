@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 
-from fedsim.data.catalogue import DataFile, DataSet
+from fedsim.data.catalogue import DataSet
 from fedsim.scenarios.cec_functions import DEFINITIONS
 from fedsim.space import Array
+from tests.util.standins import entry
 
 SIZES = (2, 10)
 
@@ -41,6 +41,4 @@ def made_up_set(folder: Path) -> DataSet:
     path = folder / "cec2005" / "cec2005_official.npz"
     path.parent.mkdir(parents=True)
     np.savez(path, **made_up_tables())  # type: ignore[arg-type]
-    content = path.read_bytes()
-    file = DataFile(path.name, len(content), hashlib.sha256(content).hexdigest(), "numbers")
-    return DataSet("cec2005", "made up", "none", "nowhere", (file,))
+    return entry(path)

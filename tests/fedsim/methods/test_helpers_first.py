@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fedsim.errors import ConfigError
+from fedsim.methods.common import InitialDesign
 from fedsim.methods.helpers_first import HelpersFirstServer, Messages, Schedule
 from fedsim.methods.roles import Roles, roles_of
 from fedsim.protocol import AgentId, Broadcast, Replies, Reply, Request
@@ -23,7 +24,7 @@ LINE = Space((Parameter("x", 0.0, 1.0),))
 def schedule(targets: Any = (1,), **changes: Any) -> Schedule:
     settings: dict[str, Any] = {
         "rounds": 6,
-        "initial_points": 2,
+        "initial": InitialDesign(2),
         "helper_queries": 4,
         "helper_design": "thompson",
         "renew": "never",
@@ -204,7 +205,6 @@ def test_messages_are_the_same_after_the_wire() -> None:
     [
         ((1,), {"helper_queries": -1}, "method.helper_queries: expected 0 to 10,000, got -1"),
         ((1,), {"renew": 0}, "method.renew: expected never, or a number of rounds, got 0"),
-        ((1,), {"initial_points": 0}, "method.initial_points: expected 1 to 10,000, got 0"),
         ("all", {"helper_design": "random"}, "method.helper_design: expected thompson, as all"),
     ],
 )

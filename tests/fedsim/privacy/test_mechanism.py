@@ -263,13 +263,14 @@ def test_clip_keeps_the_direction_of_huge_and_tiny_vectors() -> None:
     regions=st.integers(1, 5),
     t=st.integers(0, 12),
     rate=st.floats(0.01, 1),
+    scheme=st.sampled_from(["softmax", "linear", "quadratic", "uniform"]),
 )
 @settings(max_examples=100, deadline=None)
 def test_dropping_a_message_moves_the_sum_within_the_sensitivity(
-    vectors: Array, dropped: int, regions: int, t: int, rate: float
+    vectors: Array, dropped: int, regions: int, t: int, rate: float, scheme: Any
 ) -> None:
     norm, z = 2.0, 1.3
-    phi = region_weights(WeightSchedule(), t, 7, regions)
+    phi = region_weights(WeightSchedule(scheme), t, 7, regions)
     omega = clip(vectors, norm / math.sqrt(regions))
     without = omega.copy()
     without[dropped] = 0
@@ -292,6 +293,29 @@ def test_exact_multiplier_of_the_reference() -> None:
     two = [region_weights(WeightSchedule(a=a, adaptive=False), 0, 200, 2) for a in (15, 1)]
     assert joint_multiplier(two[0], 1.0) == pytest.approx(math.sqrt(2), abs=1e-3)
     assert joint_multiplier(two[1], 1.0) == pytest.approx(1.327, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "a", "expected"),
+    [
+        # The ratio r of own to other agents: sqrt(P / (1 + (P - 1) / r^2)), if P divides N or not.
+        ("linear", 3.0, math.sqrt(2 / (1 + 1 / 9))),
+        ("quadratic", 3.0, math.sqrt(2 / (1 + 1 / 81))),
+        ("linear", 1.0, 1.0),
+        ("linear", None, math.sqrt(2 / (1 + 1e-6))),
+        ("quadratic", None, math.sqrt(2 / (1 + 40**-4))),
+        ("softmax", 9.0, math.sqrt(2 / (1 + math.exp(-18)))),
+    ],
+)
+@pytest.mark.parametrize("agents", [6, 7])
+def test_the_cost_follows_the_weights(
+    scheme: Any, a: float | None, expected: float, agents: int
+) -> None:
+    m = mechanism(agents=agents, weights=WeightSchedule(scheme, a), noise_multiplier=1.0)
+    cost = m.cost(0)
+    assert cost.noise_multiplier == 1.0
+    assert cost.exact_noise_multiplier == math.floor(1e4 * expected) / 1e4
+    assert m.cost(20).exact_noise_multiplier == 1.0
 
 
 @given(phi=hnp.arrays(np.float64, (3, 6), elements=st.floats(1e-6, 1)), z=st.floats(0.01, 50))

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import math
+from typing import Any, get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError
-from fedsim.privacy.weights import WeightSchedule, region_weights
+from fedsim.privacy.weights import Scheme, WeightSchedule, region_weights
 
 
 def test_synthetic_schedule() -> None:
@@ -58,6 +61,43 @@ def test_fading_weights_have_the_ratio_exp_of_emphasis_minus_one() -> None:
     np.testing.assert_allclose(phi[1, 1] / phi[1, 0], np.exp(3.75), rtol=1e-12)
 
 
+def test_linear_and_quadratic_emphasis_fall_linearly_from_the_papers_values() -> None:
+    linear, quadratic = WeightSchedule(scheme="linear"), WeightSchedule(scheme="quadratic")
+    expected = [1000.0] * 6 + [750.25, 500.5, 250.75, 1.0, 1.0]
+    assert [linear.emphasis(t) for t in range(11)] == expected
+    expected = [40.0] * 6 + [30.25, 20.5, 10.75, 1.0, 1.0]
+    assert [quadratic.emphasis(t) for t in range(11)] == expected
+
+
+@pytest.mark.parametrize(("scheme", "ratio"), [("linear", 3.0), ("quadratic", 9.0)])
+def test_own_agents_count_a_or_a_squared_times_as_much(scheme: Any, ratio: float) -> None:
+    # 3 agents, 2 regions: agents 0 and 2 belong to the first, agent 1 to the second.
+    schedule = WeightSchedule(scheme=scheme, a=3, adaptive=False)
+    first, second = 2 * ratio + 1, ratio + 2
+    expected = [[ratio / first, 1 / first, ratio / first], [1 / second, ratio / second, 1 / second]]
+    np.testing.assert_allclose(region_weights(schedule, 50, 3, 2), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("scheme", ["softmax", "linear", "quadratic"])
+def test_all_schemes_end_with_equal_weights(scheme: Any) -> None:
+    schedule = WeightSchedule(scheme=scheme)
+    assert np.array_equal(region_weights(schedule, 9, 8, 4), np.full((4, 8), 0.125))
+    assert region_weights(schedule, 8, 8, 4)[0, 0] > 0.25
+
+
+@pytest.mark.parametrize("scheme", ["softmax", "linear", "quadratic"])
+def test_the_largest_emphasis_leaves_others_nothing(scheme: Any) -> None:
+    phi = region_weights(WeightSchedule(scheme=scheme, a=1e308), 0, 4, 2)
+    np.testing.assert_allclose(phi, [[0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5]], atol=1e-300)
+
+
+def test_without_a_number_the_emphasis_is_the_papers() -> None:
+    # It stays None, so that a variant of a resolved configuration with another scheme has its own.
+    found = {s: WeightSchedule(s).emphasis(0) for s in get_args(Scheme)}
+    assert found == {"softmax": 16, "linear": 1000, "quadratic": 40, "uniform": 1}
+    assert WeightSchedule("linear").a is None
+
+
 def test_uniform_weights_are_equal() -> None:
     phi = region_weights(WeightSchedule(scheme="uniform"), 0, 8, 4)
     assert np.array_equal(phi, np.full((4, 8), 0.125))
@@ -91,10 +131,12 @@ def test_rows_sum_to_one_whatever_the_emphasis(agents: int, regions: int, t: int
         ({"a": float("nan")}, "a"),
         ({"hold": -1}, "hold"),
         ({"decay": -2}, "dec"),
+        ({"scheme": "linear", "a": 0.5}, "a: expected a finite number of at least 1"),
+        ({"scheme": "quadratic", "a": math.inf}, "a: expected a finite number of at least 1"),
     ],
 )
-def test_bad_settings_are_named(settings_: dict[str, float], name: str) -> None:
+def test_bad_settings_are_named(settings_: dict[str, Any], name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^method.weights.{name}"):
-        WeightSchedule(**settings_)  # type: ignore[arg-type]
+        WeightSchedule(**settings_)
     with pytest.raises(ConfigError, match=r"^method.weights.scheme"):
-        WeightSchedule(scheme="linear")  # type: ignore[arg-type]
+        WeightSchedule(scheme="cubic")  # type: ignore[arg-type]

@@ -336,53 +336,6 @@ class TestSubregions:
                 assert np.array_equal(clipped, U)
 
 
-class TestUniformDesign:
-    @given(st.integers(1, 9), st.integers(0, 99))
-    def test_inside_its_box_and_on_the_levels(self, regions: int, seed: int) -> None:
-        space = Space((Parameter("a", 0, 1, levels=50), Parameter("b", 1, 9, "log")))
-        for box in space.subregions(regions):
-            U = uniform_design(space, box, 20, np.random.default_rng(seed))
-            assert U.shape == (20, 2)
-            assert box.contains(U).all()
-            assert np.isin(U[:, 0], units(space.parameters[0])).all()
-
-    @given(st.integers(0, 99))
-    def test_boxes_are_paired(self, seed: int) -> None:
-        designs = [
-            uniform_design(cube(2), box, 10, np.random.default_rng(seed)) - box.lower
-            for box in cube(2).subregions(4)
-        ]
-        for design in designs[1:]:
-            assert design == pytest.approx(designs[0], abs=1e-12)
-
-    def test_grid_boxes_are_paired(self) -> None:
-        space = Space((Parameter("x", 0, 1, levels=1000),))
-        low, high = (
-            uniform_design(space, box, 50, np.random.default_rng(0)) for box in space.subregions(2)
-        )
-        assert np.rint(999 * (high - low)).tolist() == [[500.0]] * 50
-
-    def test_every_level_of_the_box_is_as_likely(self) -> None:
-        space = Space((Parameter("x", 0, 1, levels=10),))
-        box = space.subregions(2)[1]
-        U = uniform_design(space, box, 5000, np.random.default_rng(0))
-        levels, counts = np.unique(U, return_counts=True)
-        assert levels.tolist() == [k / 9 for k in range(5, 10)]
-        # Binomial(5000, 1/5): standard deviation 28.3; 4 of them.
-        assert np.abs(counts - 1000).max() < 114
-
-    def test_uniform_in_a_continuous_box(self) -> None:
-        box = cube(1).subregions(4)[1]
-        U = uniform_design(cube(1), box, 4000, np.random.default_rng(1))
-        assert U.mean() == pytest.approx(0.375, abs=4 * 0.25 / math.sqrt(12 * 4000))
-        assert U.var() == pytest.approx(0.25**2 / 12, rel=0.06)
-
-    def test_a_box_without_levels_is_an_error(self) -> None:
-        space = Space((Parameter("x", 0, 1, levels=3),))
-        with pytest.raises(ConfigError, match=r"none of the 3 levels of 'x'.*fewer sub-regions"):
-            uniform_design(space, Box((0.125,), (0.25,)), 2, np.random.default_rng(0))
-
-
 class TestRefusals:
     @pytest.mark.parametrize(
         ("settings", "message"),
