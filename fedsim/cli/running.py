@@ -111,7 +111,9 @@ def resume(
         finished = load(path)
         resumed = done < len(finished.runs)
         if not resumed:
-            told = f"{folder}: already done, there is nothing to resume"
+            whole = not any(one.lost_journal() for one in finished.runs)
+            rest = "there is nothing to resume" if whole else "but not all of its record is left"
+            told = f"{folder}: already done, {rest}"
             notes = make_console(stderr=True, quiet=context.obj.quiet)
             print_text(notes, told)
         console = make_console(quiet=as_json and context.obj.quiet)

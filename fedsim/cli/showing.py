@@ -43,8 +43,8 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     if any(_has_points(record) for record in records):
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
-    if states - {"done", "damaged"} and not states & {"running", "waiting"}:
-        refused = run.lost_plan() or "damaged" in states
+    if states - {"done"} and not states & {"running", "waiting"}:
+        refused = run.lost_plan() or any(seed.refused for seed in seeds)
         how = "mend what is damaged, then continue with" if refused else "continue with"
         print_text(console, f"{how}: {how_to_resume(run.whole, given_to(run.whole))}")
     if states == {"damaged"}:
@@ -59,10 +59,14 @@ def _has_points(record: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What is shown of a seed: its record, and a sentence unless it is done."""
+    """What is shown of a seed: its record, a sentence unless it is done, whether it is refused.
+
+    A resume refuses what has to be mended first.
+    """
 
     record: dict[str, Any]
     sentence: str = ""
+    refused: bool = False
 
 
 def _shown(one: SeedRun) -> _Shown:
@@ -78,8 +82,9 @@ def _shown(one: SeedRun) -> _Shown:
     except RunFolderError as error:
         named = {"variant": one.variant, "seed": one.seed, "folder": str(one.folder.path)}
         damaged = {**named, "status": "damaged", "reason": str(error)}
-        return _Shown(damaged, f"{one.name}: damaged: {error}")
-    return _Shown({**summary, **status.record()}, _sentence(one, status))
+        return _Shown(damaged, f"{one.name}: damaged: {error}", refused=True)
+    told = {**summary, **status.record()}
+    return _Shown(told, _sentence(one, status), status.refused)
 
 
 def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:
@@ -93,6 +98,7 @@ def _sentence(one: SeedRun, status: Status) -> str:
     """Return the status of an unfinished run as a sentence."""
     from fedsim.cli.notes import duration, progress_note
     from fedsim.results.digits import significant
+    from fedsim.results.seeds import not_yet_said
 
     progress, privacy, left = status.progress, status.privacy, status.seconds_left
     told = ""
@@ -109,4 +115,5 @@ def _sentence(one: SeedRun, status: Status) -> str:
         f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )
     text = ", ".join(filter(None, parts))
-    return ": ".join(filter(None, (text, status.reason, status.lost)))
+    lost = not_yet_said(status.lost, status.reason)
+    return ": ".join(filter(None, (text, status.reason, lost)))

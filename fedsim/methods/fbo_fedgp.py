@@ -33,8 +33,9 @@ Deviations from the paper:
 - Clients that share a posterior have different acquisition functions (:mod:`.queries`). With one
   for all, as in the paper, all of them would query the same point.
 - Hyper-parameters: the paper does not say. By default each client fits its own by maximum marginal
-  likelihood, and the logarithms' averages, through the same sum, are used in the next round. The
-  global prior's variance is the most likely one, in closed form.
+  likelihood, in rounds that everyone knows (:class:`.fedgp_rounds.FitRounds`), and the logarithms'
+  averages, through the same sum, are used from the next round on. The global prior's variance is
+  the most likely one, in closed form.
 - Outputs are standardised by their mean and spread over all clients, from the same sum, or by
   public constants. The paper does not say.
 - p_t = 1 - t^-c must satisfy Eq. (3): the sum of 1 - p_t diverges, that of its square converges. So
@@ -46,12 +47,19 @@ Deviations from the paper:
   queries all come from the clients' own models.
 
 What the sums reveal: they are exact, so two of them can be subtracted, by anyone who sees them.
-Between sums of the same members in which one client's data or fit alone changed, the difference is
-its change: so it is where ``on_error: skip`` left the others without a new observation. Between
-sums of different members (``availability`` below 1) on the same support set, hyper-parameters and
-units, it holds the summaries of those who joined or left; those change in most rounds, but
-logarithms are the same until the next refit. So these show exactly what one client fitted, if it
-alone joined or left and nobody refitted, or if it alone has a fit yet (``fits`` is 1).
+
+- Between sums of the same members in which one client's data alone changed, the difference is its
+  change: so it is where ``on_error: skip`` left the others without a new observation.
+- Between sums of different members (``availability`` below 1), it holds the summaries of those who
+  joined or left, and what one new observation changed in each of the others'. Support set and
+  hyper-parameters are often the same, and other units can be converted, as above. So nothing but
+  the others' new observations covers the whole summary of a client that alone joined or left.
+- Fits are in the sums of fit rounds only, and each is a new one, to all data. So no difference
+  holds one client's fit alone, even where it alone joined or left: it also holds what the others'
+  fits have moved by. That covers it no better than it is large, and not at all where they have not
+  moved (at a bound of the search, say, or without a new observation).
+- Where one client alone has a fit, as all outputs of every other are equal, ``fits`` is 1, and the
+  logarithms are its own.
 """
 
 from __future__ import annotations
@@ -66,11 +74,12 @@ from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
 from fedsim.methods.common import DesignKind, InitialDesign, SilentServer
 from fedsim.methods.fedgp_client import Client, Work
-from fedsim.methods.fedgp_server import Constants, Server
-from fedsim.methods.local_model import SharedWork
+from fedsim.methods.fedgp_rounds import Constants, FitRounds
+from fedsim.methods.fedgp_server import Server
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.support_sets import SupportSets, SupportSettings
@@ -171,6 +180,8 @@ class FBOFedGP:
             surrogate.length_scale or 0.25 * math.sqrt(space.dimension),
         )
         self._support_sets = SupportSets(support, context)
+        # A client that is always there fits to as many observations as its own model does.
+        self._fit_rounds = FitRounds(surrogate.fit_every if shared else 0, initial_points)
         logs = [math.log(self._work.length_scale)] * scales
         logs.append(math.log(max(surrogate.noise_ratio, floor)))
         self._first = Constants(np.array(logs), np.array([output_mean, output_scale]))
@@ -190,6 +201,7 @@ class FBOFedGP:
             aggregator_of(self._scheme, self._context.agents),
             self._work.summaries,
             self._support_sets,
+            self._fit_rounds,
             self._first,
             self._context.rounds,
         )

@@ -9,10 +9,10 @@ from fedsim.acquisition import whole_cube
 from fedsim.crypto import SumClient
 from fedsim.errors import RunError
 from fedsim.methods.common import InitialDesign
-from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import OwnModel, SurrogateSettings
 from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, basis_of
 from fedsim.methods.support_sets import CENTRES
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal, Request
@@ -112,5 +112,5 @@ class Client:
     def _vector(self, payload: Payload) -> Array:
         work, model = self._work, self._model
         inputs = work.context.space.embed(model.inputs)
-        logs = model.fitted() if work.summaries.layout.shared else None
+        logs = model.fitted() if payload["fit"] else None
         return work.summaries.vector(basis_of(payload), inputs, model.outputs, logs)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedsim.crypto import SecureSum, upload_request
+from fedsim.methods.fedgp_rounds import Carried, Constants, FitRounds
 from fedsim.methods.summaries import Basis, Summaries
 from fedsim.methods.support_sets import SupportSets
 from fedsim.protocol import Aggregator, Broadcast, Fleet, Payload, Release, RoundInfo, State
 from fedsim.space import Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Constants:
-    """What the clients' next summaries have in common, besides the support set.
-
-    Attributes:
-        logs: logarithms of length scales and eta, shape (p + 1,).
-        units: c and r, shape (2,).
-    """
-
-    logs: Array
-    units: Array
 
 
 class Server:
@@ -35,16 +22,17 @@ class Server:
         aggregator: SecureSum,
         summaries: Summaries,
         support_sets: SupportSets,
+        fit_rounds: FitRounds,
         first: Constants,
         rounds: int,
     ) -> None:
         self._aggregator = aggregator
         self._summaries = summaries
         self._support_sets = support_sets
-        self._constants = first
+        self._fit_rounds = fit_rounds
+        self._carried = Carried(first)
         self._rounds = rounds
         self._support: Array | None = None
-        self._sum: Payload | None = None
 
     @property
     def aggregators(self) -> Mapping[str, Aggregator]:
@@ -56,15 +44,17 @@ class Server:
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
         """Let clients query, and sum their summaries."""
-        message = None if self._sum is None else Broadcast({**self._sum, "round": np.array(t)})
+        known = self._carried.message
+        message = None if known is None else Broadcast({**known, "round": np.array(t)})
         if t == self._rounds:  # nothing follows the last query
             fleet.step(t, message)
             return {}
         shown, stepped = self._new_support(t, message, fleet)
         assert self._support is not None
-        basis = Basis(self._support, self._constants.logs, self._constants.units)
+        constants = self._carried.constants
+        basis = Basis(self._support, constants.logs, constants.units)
         length = self._summaries.layout.length(len(basis.points))
-        request = upload_request(length, basis.payload())
+        request = upload_request(length, basis.asked(self._fit_rounds.include(t)))
         if stepped:
             release = fleet.ask(t, request, via=self._aggregator)
         else:
@@ -90,12 +80,13 @@ class Server:
 
     def _take(self, basis: Basis, payload: Payload | None) -> dict[str, float]:
         """Keep a sum for the next round; return its diagnostics."""
+        carried = self._carried
         if payload is None:
-            self._sum = None
+            carried.message = None
             return {"members": 0.0}
-        self._sum = {**basis.payload(), "sum": payload["sum"]}
+        carried.message = {**basis.payload(), "sum": payload["sum"]}
         model = self._summaries.model(basis, payload["sum"])
-        self._constants = Constants(model.logs, model.units)
+        carried.constants = Constants(model.logs, model.units)
         scales = np.exp(model.logs[:-1])
         return {
             "members": float(len(payload["members"])),
@@ -107,16 +98,10 @@ class Server:
 
     def state(self) -> State:
         """Return the last sum, and what the next summaries have in common."""
-        state = {"logs": self._constants.logs, "units": self._constants.units}
-        if self._support is not None:
-            state["support"] = self._support
-        if self._sum is not None:
-            state |= {f"sum/{name}": array for name, array in self._sum.items()}
-        return state
+        support = {} if self._support is None else {"support": self._support}
+        return {**self._carried.state(), **support}
 
     def restore(self, state: State) -> None:
         """Restore a state."""
-        self._constants = Constants(state["logs"], state["units"])
+        self._carried.restore(state)
         self._support = state.get("support")
-        taken = {n.removeprefix("sum/"): a for n, a in state.items() if n.startswith("sum/")}
-        self._sum = taken or None

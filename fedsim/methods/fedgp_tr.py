@@ -48,7 +48,7 @@ import numpy as np
 from fedsim.crypto import Encryption
 from fedsim.errors import ConfigError, require
 from fedsim.methods.common import DesignKind, InitialDesign
-from fedsim.methods.fedgp_server import Constants
+from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_tr_client import RegionClient, RegionWork
 from fedsim.methods.fedgp_tr_server import RegionServer
 from fedsim.methods.own_model import SurrogateSettings
@@ -114,7 +114,7 @@ class FBOFedGPTrustRegions:
         self._support_size = support_size
         self._region = region
         self._schedule = own_probability_schedule(own_probability)
-        self._fit_every = surrogate.fit_every
+        self._fit_rounds = FitRounds(surrogate.fit_every)
         sums = RegionSums(
             context.space, surrogate.kernel, surrogate.ard, surrogate.noise_floor, minimum_members
         )
@@ -142,6 +142,6 @@ class FBOFedGPTrustRegions:
             self._work.sums,
             self._region,
             support_size=self._support_size,
-            fit_every=self._fit_every,
+            fit_rounds=self._fit_rounds,
             first=self._first,
         )

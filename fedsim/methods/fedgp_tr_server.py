@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedsim.crypto import SecureSum, upload_request
-from fedsim.methods.fedgp_server import Constants
+from fedsim.methods.fedgp_rounds import Carried, Constants, FitRounds
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.region_sums import RegionSum, RegionSums, prior_deviation
 from fedsim.methods.robust_outputs import next_units
@@ -18,7 +18,6 @@ from fedsim.protocol import (
     Broadcast,
     Context,
     Fleet,
-    Payload,
     Release,
     RoundInfo,
     State,
@@ -36,7 +35,7 @@ class RegionServer:
         sums: reads sums.
         regions: the widths.
         support_size: |S|.
-        fit_every: clients fit hyper-parameters in every so many rounds; 0: never.
+        fit_rounds: when clients fit hyper-parameters.
         first: what the first round's summaries have in common.
     """
 
@@ -47,7 +46,7 @@ class RegionServer:
         sums: RegionSums,
         regions: RegionSettings,
         support_size: int,
-        fit_every: int,
+        fit_rounds: FitRounds,
         first: Constants,
     ) -> None:
         self._context = context
@@ -55,13 +54,12 @@ class RegionServer:
         self._sums = sums
         self._regions = regions
         self._support_size = support_size
-        self._fit_every = fit_every
-        self._constants = first
+        self._fit_rounds = fit_rounds
+        self._carried = Carried(first)
         # Everyone's best is the posterior mean's, without a margin for what is not known.
         best = AcquisitionSettings(kind="ucb", beta=0.0, spread="none")
         self._searches = Queries(best, context.space)
         self._centre = context.space.snap(np.full((1, context.space.dimension), 0.5))[0]
-        self._known: Payload | None = None
 
     @property
     def aggregators(self) -> Mapping[str, Aggregator]:
@@ -75,28 +73,26 @@ class RegionServer:
         """Let clients query, and sum their summaries."""
         width = self._regions.width(t, self._context.rounds)
         message = None
-        if self._known is not None:
+        if self._carried.message is not None:
             now = {"centre": self._centre, "width": np.array(width), "round": np.array(t)}
-            message = Broadcast({**self._known, **now})
+            message = Broadcast({**self._carried.message, **now})
         if t == self._context.rounds:  # nothing follows the last query
             fleet.step(t, message)
             return {}
         region = region_around(self._context.space, self._centre, width)
         generator = rng(self._context.seed, "support-set", SERVER, t)
         points = region.fill(self._context.space, self._support_size, generator)
-        logs, units = self._constants.logs, self._constants.units
-        basis = Basis(self._context.space.embed(points), logs, units)
-        fits = self._fit_every > 0 and t % self._fit_every == 0
-        asked = {**basis.payload(), "fit": np.array(fits)}
+        constants = self._carried.constants
+        basis = Basis(self._context.space.embed(points), constants.logs, constants.units)
+        asked = basis.asked(self._fit_rounds.include(t))
         request = upload_request(self._sums.length(len(points)), asked)
         release = fleet.step(t, message, then=request, via=self._aggregator)
         assert isinstance(release, Release)
-        self._known = basis.payload()
+        self._carried.message = {**basis.payload(), **(release.payload or {})}
         if release.payload is None:
             return {"members": 0.0, "width": width}
-        self._known = {**self._known, **release.payload}
         self._take(basis, region, self._sums.read(release.payload["sum"], len(points)), t)
-        logs = self._constants.logs
+        logs = self._carried.constants.logs
         return {
             "members": float(len(release.payload["members"])),
             "width": width,
@@ -115,18 +111,13 @@ class RegionServer:
         self._centre = self._searches.choose(scaled, *none, keys, t, region)
         means, variances = posterior.moments(basis.points)
         units = next_units(basis.units, means, deviation**2 * variances)
-        self._constants = Constants(self._sums.next_logs(basis, total), units)
+        self._carried.constants = Constants(self._sums.next_logs(basis, total), units)
 
     def state(self) -> State:
         """Return the region's centre, what the next summaries have in common, and the last sum."""
-        logs, units = self._constants.logs, self._constants.units
-        state = {"centre": self._centre, "logs": logs, "units": units}
-        if self._known is not None:
-            state |= {f"known/{name}": array for name, array in self._known.items()}
-        return state
+        return {**self._carried.state(), "centre": self._centre}
 
     def restore(self, state: State) -> None:
         """Restore a state."""
-        self._centre, self._constants = state["centre"], Constants(state["logs"], state["units"])
-        known = {n.removeprefix("known/"): a for n, a in state.items() if n.startswith("known/")}
-        self._known = known or None
+        self._carried.restore(state)
+        self._centre = state["centre"]

@@ -13,11 +13,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import require
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import Observation
 from fedsim.space import Array
-from fedsim.surrogates.exact_gp import ExactGP, best_variance, condition
-from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS
+from fedsim.surrogates.exact_gp import ExactGP, condition
+from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS, best_variance
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.scaling import standardised
 
@@ -71,7 +72,6 @@ class OwnModel:
         self, settings: SurrogateSettings, length_scale: float, shared: SharedWork
     ) -> None:
         self._space = shared.space
-        self._fit_every = settings.fit_every
         local = LocalModelSettings(
             kernel=settings.kernel,
             ard=settings.ard,
@@ -96,15 +96,14 @@ class OwnModel:
         self._model.observe(observations)
 
     def fitted(self) -> Array | None:
-        """Return the logarithms of the fitted length scales and noise ratio, shape (p + 1,).
+        """Return the logarithms of length scales and noise ratio fitted to all data, (p + 1,).
 
-        None if nothing could be fitted: no, or only equal, outputs.
+        None if nothing can be fitted: no, or only equal, outputs.
         """
-        n = len(self.outputs)
-        known = self.outputs[: n - n % self._fit_every]
-        if not len(known) or known.min() == known.max():
+        y = self.outputs
+        if not len(y) or y.min() == y.max():
             return None
-        current = self._model.hyperparameters()
+        current = self._model.fitted()
         ratio = current.noise_variance / current.kernel.variance
         return np.log([*current.kernel.length_scales, ratio])
 
@@ -122,5 +121,5 @@ class OwnModel:
         posterior = condition(kernel, ratio, self._space.embed(self.inputs), y)
         if not y.any():
             return posterior
-        deviation = math.sqrt(best_variance(posterior, y))
+        deviation = math.sqrt(best_variance(posterior.misfit(y), len(y)))
         return replace(posterior, weights=posterior.weights / deviation)

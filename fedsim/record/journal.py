@@ -24,6 +24,7 @@ from pathlib import Path
 from fedsim.errors import RunFolderError
 from fedsim.record.entries import Entry, Line, entry_from_json
 from fedsim.record.lines import LineWriter, unseal
+from fedsim.record.remedies import RESTART, of_damaged_line
 
 FORMAT = 3
 READABLE = (1, 2, FORMAT)
@@ -63,8 +64,8 @@ def check_journal(path: Path, fingerprint: str) -> None:
         )
     if header.get("run") != fingerprint:
         raise RunFolderError(
-            f"{path}: belongs to other settings than config.yaml in the same folder: the records "
-            "of two different runs would be mixed; restore config.yaml, or start a new run"
+            f"{path}: belongs to another seed, or to other settings, than config.yaml of the run; "
+            f"{RESTART}"
         )
 
 
@@ -98,12 +99,13 @@ class JournalReader:
 
     Attributes:
         torn: whether the last reading ended at an incomplete line.
+        line: how many lines were read; after an error the one that is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._line = 0
+        self.line = 0
         self._sealed = False
         self._sha256 = hashlib.sha256()
         self.torn = False
@@ -130,9 +132,9 @@ class JournalReader:
                         return
                     self._offset += len(raw)
                     self._sha256.update(raw)
-                    self._line += 1
+                    self.line += 1
                     line = self._parsed(raw)
-                    if self._line == 1:
+                    if self.line == 1:
                         self._check_header(line, raw)
                     else:
                         yield self._entry(line, raw)
@@ -145,7 +147,7 @@ class JournalReader:
 
     def _parsed(self, raw: bytes) -> Line:
         try:
-            line = unseal(raw, self._line, needed=self._sealed)
+            line = unseal(raw, self.line, needed=self._sealed)
         except ValueError as error:
             raise self._damaged(str(error)) from error
         if not isinstance(line, dict) or "kind" not in line:
@@ -153,7 +155,9 @@ class JournalReader:
         return line
 
     def _check_header(self, line: Line, raw: bytes) -> None:
-        if line["kind"] != "fedsim-journal" or line.get("format") not in READABLE:
+        if line["kind"] != "fedsim-journal":
+            raise self._damaged(repr(raw[:60]))
+        if line.get("format") not in READABLE:
             raise RunFolderError(
                 f"{self._path}: expected a journal of format {FORMAT}, got {raw[:60]!r}; was it "
                 "written by another version of fedsim?"
@@ -168,9 +172,7 @@ class JournalReader:
 
     def _damaged(self, why: str) -> RunFolderError:
         return RunFolderError(
-            f"{self._path}: line {self._line} is damaged: {why}; restore the file from a copy, or, "
-            "to go on from what is before, cut it there, remove state/checkpoint.npz, and "
-            "manifest.json if the seed was done, and resume"
+            f"{self._path}: line {self.line} is damaged: {why}; {of_damaged_line(self.line)}"
         )
 
 

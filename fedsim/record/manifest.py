@@ -21,7 +21,8 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import RESTORE
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
-from fedsim.record.runfolder import REMAKE, RunFolder
+from fedsim.record.remedies import REMAKE
+from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.space import Choice, Parameter, Space
 from fedsim.space.parameters import AnyParameter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from fedsim.errors import RunFolderError
@@ -19,6 +20,7 @@ from fedsim.record.entries import (
     observations,
 )
 from fedsim.record.journal import read_journal
+from fedsim.record.remedies import REDO, RESTART
 from fedsim.record.runfolder import Checkpoint, RunFolder
 
 AnyEntry = TypeVar("AnyEntry", StepEntry, AskEntry, ReleaseEntry)
@@ -166,6 +168,21 @@ class Start:
         return [record for _, record in observations(self.settled)]
 
 
+def lost_entries(journal: Path, entries: int, settled: int) -> str:
+    """Return what a journal lacks, and what to do, as a sentence; empty if it lacks nothing.
+
+    Args:
+        journal: the file.
+        entries: how many entries it has.
+        settled: how many it had when the checkpoint was written.
+    """
+    if entries >= settled:
+        return ""
+    if not journal.exists():
+        return f"its journal is missing; {RESTART}"
+    return f"the end of its journal is lost: it has {entries} of {settled} entries; {REDO}"
+
+
 def find_start(folder: RunFolder, agents: int) -> Start:
     """Read a run's checkpoint and journal.
 
@@ -177,12 +194,8 @@ def find_start(folder: RunFolder, agents: int) -> Start:
     checkpoint = folder.load_checkpoint()
     entries = list(read_journal(folder.journal)) if folder.journal.exists() else []
     settled = checkpoint.entries if checkpoint else 0
-    if len(entries) < settled:
-        raise RunFolderError(
-            f"{folder.journal}: expected at least {settled} entries, as state/checkpoint.npz says, "
-            f"got {len(entries)}: its end is lost; to continue from what is left, remove "
-            f"{folder.path / 'state' / 'checkpoint.npz'} and resume"
-        )
+    if lost := lost_entries(folder.journal, len(entries), settled):
+        raise RunFolderError(f"{folder.path}: {lost}")
     position = position_after(entries[:settled], range(agents))
     position.replay.extend(entries[settled:])
     return Start(checkpoint, position, entries[:settled])

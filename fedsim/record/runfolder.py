@@ -48,16 +48,8 @@ from fedsim.files import (
 from fedsim.protocol import State
 from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
+from fedsim.record.remedies import REMAKE
 from fedsim.usercode.sources import NO_CODE, UserCode
-
-REMAKE = "remove it and resume the run: the journal holds everything that is needed"
-"""What to do about a manifest that is damaged."""
-
-REDO = (
-    "restore it from a copy, or remove manifest.json and state/checkpoint.npz beside it and "
-    "resume the run, which does again what the journal lacks"
-)
-"""What to do about a journal of a seed that is done which lacks something."""
 
 RUNS = Path("runs")
 """Where run folders are, unless another place is named."""
@@ -184,10 +176,7 @@ class RunFolder:
             names = [str(name) for name in arrays.get("aggregators", ())]
         except (RunFolderError, KeyError, ValueError, TypeError) as error:
             why = str(error).removeprefix(f"{self._checkpoint}: ")
-            raise RunFolderError(
-                f"{self._checkpoint}: damaged ({why}); remove it and resume: the journal holds "
-                "everything that is needed"
-            ) from error
+            raise RunFolderError(f"{self._checkpoint}: damaged ({why}); {REMAKE}") from error
         return Checkpoint(
             rounds,
             entries,

@@ -19,7 +19,7 @@ from fedsim.record.locking import is_locked
 from fedsim.results.analysis import Run, load
 from fedsim.results.outcome import is_outcome
 from fedsim.results.places import is_run, require_plan
-from fedsim.results.seeds import SeedRun
+from fedsim.results.seeds import SeedRun, not_yet_said
 from fedsim.results.status import StatusReader
 
 Part = TypeVar("Part")
@@ -188,6 +188,7 @@ def _seed(one: SeedRun) -> _Seed:
     if not done and "agents" in manifest and one.state not in ("running", "waiting"):
         lost = StatusReader(one).read().lost
     reason = str(manifest["reason"]) if _ended_badly(manifest) else ""
+    lost = not_yet_said(lost, reason)
     trouble = ": ".join(filter(None, (reason, f"{one.name}: {lost}" if lost else "")))
     started, ended = (_time(manifest, name) for name in ("started", "ended"))
     return _Seed(manifest, int(manifest.get("rounds", 0)), started, ended, trouble)

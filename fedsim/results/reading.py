@@ -6,16 +6,18 @@ Entries are handed on as they are read, so that a long journal is never in memor
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedsim.errors import RunFolderError
 from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
-from fedsim.record.journal import JournalReader
+from fedsim.record.journal import JournalReader, journal_run, journal_sha256
 from fedsim.record.manifest import Facts
-from fedsim.record.position import check_agents
-from fedsim.record.runfolder import REDO, RunFolder
+from fedsim.record.position import check_agents, lost_entries
+from fedsim.record.remedies import REDO, RESTART, of_damaged_line
+from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.space import Space
 
@@ -134,9 +136,8 @@ def read_run(
         RunFolderError: if the journal is missing or damaged, or is not the one that a seed that
             is done ended with: what was cut off would not be missed.
     """
-    expected = ended_with(folder)
-    if not folder.journal.exists():
-        raise RunFolderError(f"{folder.journal}: not found; {REDO}")
+    if lost := lost_journal(folder):
+        raise RunFolderError(f"{folder.path}: {lost}")
     reading, journal = Reading(facts), JournalReader(folder.journal)
     for entry in journal.read():
         reading.add(entry)
@@ -144,9 +145,48 @@ def read_run(
             observe(entry)
     reading.close(reading.tally.round)
     reading.sha256, reading.torn = journal.sha256, journal.torn
-    if expected is not None and (reading.torn or reading.sha256 != expected):
-        raise RunFolderError(f"{folder.journal}: is not the one that the seed ended with; {REDO}")
     return reading
+
+
+def lost_journal(folder: RunFolder) -> str:
+    """Return why a seed's journal cannot be read, and what to do, as a sentence; empty if it can.
+
+    It cannot if it is missing, or is not the one that a seed that is done ended with.
+
+    Raises:
+        RunFolderError: if the manifest is damaged.
+    """
+    done = folder.manifest().get("status") == "done"
+    if not folder.journal.exists():
+        lost = None if done else lost_end(folder, 0, torn=False)
+        return lost or f"its journal is missing; {RESTART}"
+    expected = ended_with(folder)
+    try:
+        if expected is None or journal_sha256(folder.journal) == expected:
+            return ""
+    except OSError as error:
+        return f"its journal cannot be read: {error.strerror}; {RESTART}"
+    return f"its journal is not the one that it ended with{_remedy(folder)}"
+
+
+def _remedy(folder: RunFolder) -> str:
+    """Return how a journal is not the one that its seed ended with, and what to do."""
+    run, begun = folder.manifest().get("run"), journal_run(folder.journal)
+    if begun and isinstance(run, str) and begun != run:
+        return f", but another seed's or run's; {RESTART}"
+    journal = JournalReader(folder.journal)
+    try:
+        for _ in journal.read():
+            pass
+    except RunFolderError:
+        return f": line {journal.line} is damaged; {of_damaged_line(journal.line)}"
+    return f"; {REDO}"
+
+
+TORN = "the last line of its journal is incomplete; resume does that step again"
+BEGUN = "its journal is missing; resume does the seed again from its start"
+HARMLESS = (TORN, BEGUN)
+"""What :func:`lost_end` may say of a seed that can be resumed."""
 
 
 def lost_end(folder: RunFolder, entries: int, *, torn: bool) -> str | None:
@@ -160,20 +200,16 @@ def lost_end(folder: RunFolder, entries: int, *, torn: bool) -> str | None:
     Returns:
         A sentence that says what to do, too; None if nothing is missing.
     """
-    if not folder.journal.exists():
-        return f"its journal is missing; {REDO}"
     try:
         checkpoint = folder.load_checkpoint()
     except RunFolderError as error:
-        return str(error)
-    if checkpoint is not None and entries < checkpoint.entries:
-        return (
-            f"the end of its journal is lost: it has {entries} of {checkpoint.entries} entries; "
-            f"to continue from them, remove {folder.path / 'state' / 'checkpoint.npz'} and resume"
-        )
-    if torn:
-        return "the last line of its journal is incomplete; resume does that step again"
-    return None
+        return str(error).removeprefix(f"{folder.path}{os.sep}")
+    settled = checkpoint.entries if checkpoint else 0
+    if lost := lost_entries(folder.journal, entries, settled):
+        return lost
+    if not folder.journal.exists():
+        return BEGUN
+    return TORN if torn else None
 
 
 def ended_with(folder: RunFolder) -> str | None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
-from fedsim.record.journal import journal_sha256
-from fedsim.record.layout import is_seed, run_folder_of
+from fedsim.record.layout import is_seed, number_of, run_folder_of
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
-from fedsim.record.runfolder import REDO, REMAKE, RunFolder
-from fedsim.results.identity import found_configuration, number_of, require_own
+from fedsim.record.remedies import REMAKE
+from fedsim.record.runfolder import RunFolder
+from fedsim.results.identity import found_configuration, require_own
 from fedsim.results.places import resuming
-from fedsim.results.reading import ended_with, lost_end, read_run
+from fedsim.results.reading import ended_with, lost_end, lost_journal, read_run
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -199,6 +199,7 @@ class SeedRun:
         )
         last = max(0, reading.tally.round)
         words = f"{self.name}: {state}, {last} of {facts.rounds} rounds"
+        lost = not_yet_said(lost, reason)
         return ": ".join(str(one) for one in (words, reason, lost) if one)
 
     def summary(self) -> dict[str, Any]:
@@ -240,22 +241,15 @@ class SeedRun:
         Raises:
             RunFolderError: if its manifest is damaged.
         """
-        manifest = self.folder.manifest()
-        if manifest.get("status") != "done":
+        if self.folder.manifest().get("status") != "done":
             return None
-        outcome = manifest.get("outcome")
-        sha256 = outcome.get("journal_sha256") if isinstance(outcome, dict) else None
-        try:
-            found = journal_sha256(self.folder.journal)
-        except FileNotFoundError:
-            wrong = "is missing"
-        except OSError as error:
-            wrong = f"cannot be read: {error.strerror}"
-        else:
-            if sha256 in (None, found):
-                return None
-            wrong = "is not the one that it ended with"
-        return f"its journal {wrong}: only its tables and its outcome are left; {REDO}"
+        lost = lost_journal(self.folder)
+        return f"only its tables and its outcome are left: {lost}" if lost else None
+
+
+def not_yet_said(lost: str | None, reason: object) -> str | None:
+    """Return what a record lacks, unless that is why the last resume failed, which is told."""
+    return None if lost and lost in str(reason) else lost
 
 
 def warnings_of(seeds: Mapping[str, SeedRun]) -> list[str]:

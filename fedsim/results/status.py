@@ -20,7 +20,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
 from fedsim.record.timings import read_timings
 from fedsim.results.losses import INFINITE
-from fedsim.results.reading import lost_end
+from fedsim.results.reading import HARMLESS, lost_end
 from fedsim.results.seeds import SeedRun
 
 
@@ -48,6 +48,11 @@ class Status:
     privacy: PrivacyLoss | None
     seconds_left: float | None
     lost: str | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether it cannot be resumed before that is done."""
+        return self.lost not in (None, *HARMLESS)
 
     def record(self) -> dict[str, Any]:
         """Return it as a JSON record; unknown values are None."""

@@ -216,6 +216,11 @@ class TestPrinting:
         assert "scores after the last round" in out
         _, out, _ = call("resume", "runs/small-1", "--json")
         assert strict_json(out)["resumed"] is False
+        Path("runs/small-1/seed-0/journal.jsonl").unlink()
+        _, out, err = call("resume", "runs/small-1")
+        assert "runs/small-1: already done, but not all of its record is left" in err
+        assert "nothing to resume" not in err
+        assert "its journal is missing; restore it from a copy, or move" in " ".join(out.split())
 
     def test_short_options(self, call: Command) -> None:
         assert call("-V") == call("--version")

@@ -294,7 +294,7 @@ def test_a_read_only_disk_is_another_matter(on_fake: Callable[[FakeFile], LineWr
 def test_the_journal_of_other_settings_is_refused(tmp_path: Path) -> None:
     open_journal(tmp_path / "j", "r1").close()
     open_journal(tmp_path / "j", "r1").close()
-    with pytest.raises(RunFolderError, match=r"other settings than config\.yaml"):
+    with pytest.raises(RunFolderError, match=r"or to other settings, than config\.yaml"):
         open_journal(tmp_path / "j", "r2")
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fedsim
+from fedsim.errors import Interrupted
+from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run, load
+from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
 
 ROUNDS = 4
-"""Of ``done``."""
+"""Of ``done`` and ``run``."""
+
+UNFINISHED = "b/seed-1"
+"""Of ``run``."""
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +55,29 @@ def runs(here: Path, three_runs: Path) -> Path:
     """A copy of it."""
     shutil.copytree(three_runs, "runs")
     return Path("runs").absolute()
+
+
+class Stopping(Listener):
+    """Stops a run after round 2 of its last seed."""
+
+    def progress(self, job: Job, progress: Progress) -> None:
+        if (job.label, job.simulation.spec.seed, progress.round) == ("b", 1, 2):
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="session")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two variants and two seeds, of which the last one was interrupted."""
+    folder = tmp_path_factory.mktemp("interrupted") / "run"
+    variants: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
+    raw = small(rounds=ROUNDS, seeds=[0, 1], variants=variants)
+    with pytest.raises(Interrupted):
+        fedsim.run(raw, out=folder, jobs=1, listener=Stopping())
+    return folder
+
+
+@pytest.fixture
+def run(here: Path, interrupted: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(interrupted, "run")
+    return Path("run")

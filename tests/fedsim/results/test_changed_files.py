@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,66 +12,15 @@ import pandas as pd
 import pytest
 
 import fedsim
-from fedsim.cli.main import run_command
-from fedsim.dashboards.curves import chart
-from fedsim.errors import Interrupted, RunFolderError
+from fedsim.errors import RunFolderError
 from fedsim.files import read_yaml, write_yaml
-from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import load
-from fedsim.results.listing import RunSummary, list_runs
-from fedsim.running.jobs import Job, Listener
+from tests.fedsim.results.conftest import ROUNDS, UNFINISHED
+from tests.util.readers import everywhere, listed, told
 from tests.util.small import small
 
-ROUNDS = 4
 ALL = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-UNFINISHED = "b/seed-1"
-
-
-class Stopping(Listener):
-    """Stops a run after round 2 of its last seed."""
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if (job.label, job.simulation.spec.seed, progress.round) == ("b", 1, 2):
-            raise KeyboardInterrupt
-
-
-@pytest.fixture(scope="module")
-def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two variants and two seeds, of which the last one was interrupted."""
-    folder = tmp_path_factory.mktemp("interrupted") / "run"
-    variants: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
-    raw = small(rounds=ROUNDS, seeds=[0, 1], variants=variants)
-    with pytest.raises(Interrupted):
-        fedsim.run(raw, out=folder, jobs=1, listener=Stopping())
-    return folder
-
-
-@pytest.fixture
-def run(here: Path, interrupted: Path) -> Path:
-    """A copy of it."""
-    shutil.copytree(interrupted, "run")
-    return Path("run")
-
-
-def listed(run: Path) -> RunSummary:
-    (found,) = list_runs(run)
-    return found
-
-
-def told(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    capsys.readouterr()
-    run_command([command, str(run)])
-    return " ".join("".join(capsys.readouterr()).split())
-
-
-def everywhere(run: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
-    """Yield what each reader says of a run."""
-    for command in ("show", "best", "compare"):
-        yield told(command, run, capsys)
-    yield "; ".join(load(run).read("rounds")[1])
-    yield "; ".join(chart(load(run)).notes)
-    yield str(listed(run).reason)
 
 
 def seeds_of(run: Path) -> list[tuple[str, int]]:
@@ -107,6 +56,8 @@ def emptied(config: Path) -> None:
     config.write_text("")
 
 
+BEGAN = "differs in {0} from what the run began with (origin.yaml says so; {0} was {1}); "
+
 CONFIGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a seed's": (of_a_seed, "lacks the run's variants a, b and has variant ts, which"),
     "a variant lost": (without_a_variant, "lacks the run's variant a"),
@@ -114,10 +65,13 @@ CONFIGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a variant more": (one_more_variant, "has variant c, which the run does not have"),
     "a variant changed": (changed_variant, "differs in variants from what the run"),
     "a seed lost": (lambda config: edit(config, seeds=[1]), "lacks the run's seed 0"),
-    "rounds changed": (lambda config: edit(config, rounds=9), "differs in rounds from what"),
+    "rounds changed": (
+        lambda config: edit(config, rounds=9),
+        BEGAN.format("rounds", ROUNDS),
+    ),
     "availability changed": (
         lambda config: edit(config, availability=0.5),
-        "differs in availability from what",
+        BEGAN.format("availability", 1.0),
     ),
     "emptied": (emptied, "config.yaml: is empty"),
     "lost": (Path.unlink, "config.yaml: cannot be read"),
@@ -143,6 +97,46 @@ def test_a_configuration_that_is_not_the_runs(
     assert (one.status, one.variants, one.rounds) == ("damaged", ("a", "b"), ROUNDS)
     assert (one.jobs, one.done) == (4, 3)
     assert not (run / "seed-1").exists()
+
+
+def put_origin_of(other: dict[str, Any], run: Path) -> None:
+    shutil.copy(fedsim.run(other, out="other").folder / "origin.yaml", run)
+
+
+TWO: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
+ORIGINS: dict[str, dict[str, Any]] = {
+    "other settings": {"variants": TWO, "rounds": 1},
+    "other seeds": {"variants": TWO, "seeds": [7]},
+    "without variants": {"rounds": 1, "seeds": [1]},
+}
+
+
+@pytest.mark.parametrize("other", ORIGINS.values(), ids=ORIGINS)
+def test_an_origin_of_another_run_is_named(
+    run: Path, other: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = load(run).read("rounds")
+    put_origin_of(small(**{"rounds": ROUNDS, "seeds": [0, 1], **other}), run)
+    found, notes = load(run).read("rounds")
+    pd.testing.assert_frame_equal(found, whole[0])
+    assert seeds_of(run) == ALL
+    assert [note for note in notes if "origin.yaml" not in note] == whole[1]
+    words = "run/origin.yaml: not of this run: neither config.yaml nor the seeds beside it belong"
+    for text in everywhere(run, capsys):
+        assert text.count(words) == 1
+        assert "move it out" not in text
+    with pytest.raises(RunFolderError, match=r"origin\.yaml: not of this run"):
+        fedsim.resume(run)
+
+
+def test_an_origin_of_a_run_without_variants(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fedsim.run(small(rounds=1), out="run").folder
+    put_origin_of(small("ts", rounds=2), run)
+    assert [one.name for one in load(run).runs] == ["random-search, seed 0"]
+    for text in everywhere(run, capsys):
+        assert "run/origin.yaml: not of this run" in text
 
 
 def test_seeds_that_a_resume_added_are_the_runs_own(run: Path) -> None:
@@ -206,28 +200,6 @@ def test_done_without_an_outcome_is_damage(run: Path, capsys: pytest.CaptureFixt
     assert listed(run).done == 3
     with pytest.raises(RunFolderError, match="but not how it ended; remove it and resume"):
         fedsim.resume(run)
-
-
-@pytest.mark.parametrize("lines", [1, 2, 3])
-def test_a_journal_that_was_cut_is_said_everywhere(
-    run: Path, lines: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    journal = run / UNFINISHED / "journal.jsonl"
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:lines]))
-    words = f"the end of its journal is lost: it has {lines - 1} of 3 entries"
-    for text in everywhere(run, capsys):
-        assert words in text
-    assert listed(run).status == "interrupted"
-
-
-def test_a_journal_that_is_missing_is_said_everywhere(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (run / UNFINISHED / "journal.jsonl").unlink()
-    for text in everywhere(run, capsys):
-        assert "journal" in text
-        assert "manifest.json and state/checkpoint.npz beside it and resume the run" in text
-        assert "is this the folder of one seed" not in text
 
 
 def garble(seed: Path) -> None:

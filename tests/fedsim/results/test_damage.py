@@ -83,7 +83,7 @@ def test_neither_table_nor_journal(done: Run) -> None:
     rounds, missing = done.read("rounds")
     assert len(rounds) == 3 * (ROUNDS + 1)
     assert "a, seed 0 is left out" in missing[0]
-    assert "journal.jsonl: not found; restore it from a copy, or remove" in missing[0]
+    assert "a/seed-0: its journal is missing; restore it from a copy, or move" in missing[0]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_a_table_of_another_seed_does_not_count(runs: Path, source: str, name: s
     (runs / "first/a/seed-0/journal.jsonl").unlink()
     (note, *_) = load(runs / "first").read(name)[1]
     assert note.startswith("a, seed 0 is left out: ")
-    assert "journal.jsonl: not found" in note
+    assert "a/seed-0: its journal is missing; " in note
 
 
 @pytest.mark.parametrize("name", ["rounds", "observations"])
@@ -128,7 +128,7 @@ def test_moved_out_it_is_run_again(runs: Path) -> None:
 def test_a_copied_seed_that_is_unfinished(runs: Path) -> None:
     place = copied(runs, "alone/seed-0", "alone/seed-1")
     RunFolder(place).update_manifest(status="interrupted", seed=1)
-    with pytest.raises(RunFolderError, match=r"journal\.jsonl: belongs to other settings"):
+    with pytest.raises(RunFolderError, match=r"journal\.jsonl: belongs to another seed, or to"):
         fedsim.resume(runs / "alone")
     shutil.copy(runs / "second/a/seed-1/journal.jsonl", place / "journal.jsonl")
     (note,) = load(runs / "alone").read("observations")[1]

@@ -152,8 +152,9 @@ def test_a_cut_journal_is_told(stopped: Path, capsys: pytest.CaptureFixture[str]
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(lines[0] + lines[1])
     assert only().lost == (
-        "the end of its journal is lost: it has 1 of 7 entries; to continue from them, remove "
-        "runs/small-1/seed-0/state/checkpoint.npz and resume"
+        "the end of its journal is lost: it has 1 of 7 entries; restore it from a copy, or remove "
+        "manifest.json and state/checkpoint.npz beside it and resume the run, which does again "
+        "what the journal lacks"
     )
     assert "the end of its journal is lost" in show(capsys)
     journal.unlink()

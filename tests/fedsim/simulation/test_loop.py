@@ -136,7 +136,7 @@ def test_a_journal_shorter_than_its_checkpoint_is_refused(
     journal = RunFolder(again.folder).journal
     data = journal.read_bytes()
     journal.write_bytes(data[: len(data) // 2])
-    with pytest.raises(RunFolderError, match="its end is lost"):
+    with pytest.raises(RunFolderError, match="the end of its journal is lost"):
         run(again)
     (again.folder / "state" / "checkpoint.npz").unlink()
     assert run(again) == data
