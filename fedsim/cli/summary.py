@@ -214,9 +214,11 @@ def privacy_sentence(epsilon: dict[str, Any]) -> str:
             f"{_releases(epsilon['releases'])}, of a kind that no accountant supports "
             f"({epsilon['not_accounted']}): ε is unknown."
         )
+    papers = ""
+    if "moments" in epsilon:
+        papers = f"; the paper's moments accountant says {_loss(epsilon, 'moments')}"
     return (
         f"ε = {_loss(epsilon)} at δ = {significant(epsilon['delta'], 2)} "
-        f"(accountant pld; the paper's moments accountant says "
-        f"{_loss(epsilon, 'moments')}) for {_releases(epsilon['releases'])}; neighbours: "
+        f"(accountant pld{papers}) for {_releases(epsilon['releases'])}; neighbours: "
         f"{epsilon['neighbouring_relation']} of one agent; sampling: {epsilon['sampling']}."
     )

@@ -26,7 +26,7 @@ class _Epsilon(_Strict):
     sampling: str
     pld: Number
     rdp: Number
-    moments: Number
+    moments: Number = None
     strict: _StrictDelta = Field(alias="delta_1e-5")
 
 
