@@ -24,7 +24,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ from fedsim.surrogates.fit import Hyperparameters, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, grid_factor, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
+
+Result = TypeVar("Result")
 
 _LARGEST = 1e150
 """Largest outputs in units of a given prior standard deviation: nothing overflows below."""
@@ -98,7 +100,7 @@ class LocalModelSettings:
         require(valid, f"method.surrogate.{name}", expected, getattr(self, name))
 
 
-class Memo:
+class Memo(Generic[Result]):
     """A cache of a pure function's most recent results, keyed by what they depend on.
 
     It saves work for agents that share a process, and never changes a result.
@@ -106,13 +108,14 @@ class Memo:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._results: OrderedDict[Hashable, Array] = OrderedDict()
+        self._results: OrderedDict[Hashable, Result] = OrderedDict()
 
-    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """Return the (read-only) result for ``key``; compute it if needed."""
+    def get(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return the result for ``key``, an array read-only; compute it if needed."""
         if key not in self._results:
             result = compute()
-            result.setflags(write=False)
+            if isinstance(result, np.ndarray):
+                result.setflags(write=False)
             self._results[key] = result
             if len(self._results) > self._size:
                 self._results.popitem(last=False)
@@ -129,8 +132,8 @@ class SharedWork:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self._candidates = Memo(2)
-        self._factors = Memo(16)
+        self._candidates: Memo[Array] = Memo(2)
+        self._factors: Memo[Array] = Memo(16)
 
     def candidates(self, seed: int, step: int, count: int) -> Array:
         """Return points to compare, the same for all agents, shape (count, D).

@@ -86,7 +86,7 @@ class FederatedWork:
         self.features: RandomFeatures = draw_features(kernel, columns, settings.features, generator)
         self._seed = context.seed
         self._surrogate = surrogate
-        self._maximisers = Memo(4)
+        self._maximisers: Memo[Array] = Memo(4)
 
     def features_of(self, U: Array) -> Array:
         """Return phi at points ``U`` (n, D) of the space, shape (n, M)."""

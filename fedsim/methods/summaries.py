@@ -45,6 +45,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.methods.local_model import Memo
 from fedsim.protocol import Payload
 from fedsim.space import Array
 from fedsim.surrogates.dpitc import (
@@ -161,6 +162,11 @@ class Basis:
         return {**self.payload(), "fit": np.array(fit)}
 
     @property
+    def prior_key(self) -> bytes:
+        """What the support set and the prior depend on."""
+        return self.points.tobytes() + self.logs.tobytes()
+
+    @property
     def eta(self) -> float:
         """The ratio of noise to prior variance."""
         return math.exp(self.logs[-1])
@@ -233,8 +239,8 @@ class Summaries:
 
     def __init__(self, layout: SummaryLayout) -> None:
         self.layout = layout
-        self._support: tuple[bytes, Support] | None = None
-        self._model: tuple[bytes, GlobalModel] | None = None
+        self._supports: Memo[Support] = Memo(2)
+        self._models: Memo[GlobalModel] = Memo(1)
 
     def vector(self, basis: Basis, X: Array, outputs: Array, logs: Array | None) -> Array:
         """Return a client's vector.
@@ -267,10 +273,8 @@ class Summaries:
 
     def model(self, basis: Basis, total: Array) -> GlobalModel:
         """Return the model that follows from the sum of vectors, shape (length,)."""
-        key = b"".join(a.tobytes() for a in (basis.points, basis.logs, basis.units, total))
-        if self._model is None or self._model[0] != key:
-            self._model = key, self._model_of(basis, total)
-        return self._model[1]
+        key = basis.prior_key + basis.units.tobytes() + total.tobytes()
+        return self._models.get(key, lambda: self._model_of(basis, total))
 
     def _model_of(self, basis: Basis, total: Array) -> GlobalModel:
         s, layout = len(basis.points), self.layout
@@ -298,10 +302,7 @@ class Summaries:
         return GlobalModel(posterior, units, logs, variance)
 
     def _support_of(self, basis: Basis) -> Support:
-        key = basis.points.tobytes() + basis.logs.tobytes()
-        if self._support is None or self._support[0] != key:
-            self._support = key, support_of(basis, self.layout.family)
-        return self._support[1]
+        return self._supports.get(basis.prior_key, lambda: support_of(basis, self.layout.family))
 
     def _units(self, units: Array, count: float, first: float, second: float) -> Array:
         """Return all outputs' mean and spread from their sums."""

@@ -258,7 +258,8 @@ def test_candidates_are_shared_by_agents_and_change_with_the_step() -> None:
 
 
 def test_memo_keeps_the_most_recent() -> None:
-    memo, computed = Memo(2), []
+    memo: Memo[Array] = Memo(2)
+    computed: list[int] = []
 
     def get(key: int) -> Array:
         def compute() -> Array:
