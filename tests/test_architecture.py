@@ -22,6 +22,7 @@ GROUND = (
     "arguments",
     "space",
     "means",
+    "memo",
     "protocol",
     "workload",
     "payloads",

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedsim.crypto.fixed_point import DIGIT, DIGIT_BITS
 from fedsim.errors import RunError
+from fedsim.memo import Memo
 
 Digits = NDArray[np.int64]
 Transform = NDArray[np.complex128]
@@ -139,8 +140,7 @@ class TransformCache:
     """
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: dict[bytes, Transform] = {}
+        self._kept = Memo[Transform](size)
         self._lock = threading.Lock()
 
     def transform(self, data: bytes | memoryview, digest: bytes) -> Transform:
@@ -151,12 +151,7 @@ class TransformCache:
             digest: SHA-256 of a message with it, which was checked.
         """
         with self._lock:
-            if digest not in self._kept:
-                while len(self._kept) >= self._size:
-                    self._kept.pop(next(iter(self._kept)))
-                self._kept[digest] = forward(from_bytes(data))
-                self._kept[digest].setflags(write=False)
-            return self._kept[digest]
+            return self._kept.get(digest, lambda: forward(from_bytes(data)))
 
 
 class ByteSum:

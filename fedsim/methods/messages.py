@@ -14,7 +14,9 @@ import numpy as np
 
 from fedsim.acquisition import Piece, maximize
 from fedsim.errors import require
-from fedsim.methods.local_model import LocalModelSettings, Memo, SharedWork
+from fedsim.memo import Memo
+from fedsim.methods.local_model import LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import Context
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Box
@@ -86,7 +88,7 @@ class FederatedWork:
         self.features: RandomFeatures = draw_features(kernel, columns, settings.features, generator)
         self._seed = context.seed
         self._surrogate = surrogate
-        self._maximisers: Memo[Array] = Memo(4)
+        self._maximisers = Memo[Array](4)
 
     def features_of(self, U: Array) -> Array:
         """Return phi at points ``U`` (n, D) of the space, shape (n, M)."""

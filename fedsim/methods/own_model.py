@@ -13,11 +13,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import require
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import Observation
 from fedsim.space import Array
-from fedsim.surrogates.exact_gp import ExactGP, best_variance, condition
-from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS
+from fedsim.surrogates.exact_gp import ExactGP, condition
+from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS, best_variance
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.scaling import standardised
 
@@ -120,5 +121,5 @@ class OwnModel:
         posterior = condition(kernel, ratio, self._space.embed(self.inputs), y)
         if not y.any():
             return posterior
-        deviation = math.sqrt(best_variance(posterior, y))
+        deviation = math.sqrt(best_variance(posterior.misfit(y), len(y)))
         return replace(posterior, weights=posterior.weights / deviation)

@@ -27,7 +27,7 @@ from fedsim.acquisition.functions import (
     UpperConfidenceBound,
 )
 from fedsim.errors import require
-from fedsim.methods.local_model import Memo
+from fedsim.memo import Memo
 from fedsim.methods.trust_regions import Region
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Box, Space
@@ -102,9 +102,9 @@ class Queries:
     def __init__(self, settings: AcquisitionSettings, space: Space) -> None:
         self._settings = settings
         self._space = space
-        self._spread: Memo[Array] = Memo(2)
-        self._candidates: Memo[Array] = Memo(2)
-        self._moments: tuple[SparsePosterior, int, tuple[Array, Array]] | None = None
+        self._spread = Memo[Array](2)
+        self._candidates = Memo[Array](2)
+        self._moments = Memo[tuple[Array, Array]](1)
 
     def choose(
         self,
@@ -223,10 +223,10 @@ class Queries:
 
     def _moments_at(self, posterior: Posterior, common: Array, t: int) -> tuple[Array, Array]:
         """Return the posterior's moments at the common candidates, each (m,)."""
-        if not isinstance(posterior, SparsePosterior):
+
+        def moments() -> tuple[Array, Array]:
             return posterior.moments(self._space.embed(common))
-        known = self._moments
-        if known is None or known[0] is not posterior or known[1] != t:
-            known = posterior, t, posterior.moments(self._space.embed(common))
-            self._moments = known
-        return known[2]
+
+        if not isinstance(posterior, SparsePosterior):
+            return moments()
+        return self._moments.get((posterior, t), moments)

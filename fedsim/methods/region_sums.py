@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.methods.local_model import Memo
+from fedsim.memo import Memo
 from fedsim.methods.robust_outputs import robust
 from fedsim.methods.summaries import Basis, averaged, from_upper_triangle, support_of
 from fedsim.space import Array, Space
@@ -77,8 +77,8 @@ class RegionSums:
         self._ard = ard
         self._noise_floor = noise_floor
         self._minimum_fits = minimum_fits
-        self._supports: Memo[Support] = Memo(2)
-        self._sums: Memo[RegionSum] = Memo(2)
+        self._supports = Memo[Support](2)
+        self._sums = Memo[RegionSum](2)
 
     @property
     def scales(self) -> int:

@@ -20,49 +20,43 @@ fits, logs     1 and the logarithms of its own fitted length    1, p + 1   share
                asked for a fit, or has none
 =============  ===============================================  =========  ====================
 
-From the sums of n, x and x^2 follow the outputs' mean c' and spread r'; summaries are linear in the
-outputs, so that the sum is converted to x' = (y - c') / r' exactly, and the next round's clients
-use c' and r'. The prior's variance has the value at which all outputs are most likely, in closed
-form (:func:`fedsim.surrogates.dpitc.best_variance`). The averaged logarithms are the next round's
-length scales and eta.
+From the sums of n, x and x^2 follow the outputs' mean c' and spread r'
+(:mod:`fedsim.methods.pooled_units`); summaries are linear in the outputs, so that the sum is
+converted to x' = (y - c') / r' exactly, and the next round's clients use c' and r'. The prior's
+variance has the value at which all outputs are most likely, in closed form
+(:func:`fedsim.surrogates.fit.best_variance`). The averaged logarithms are the next round's length
+scales and eta.
 
-Numbers of the size of outputs may be huge, while the fixed point of an encrypted sum has a limited
-range. Each is sent as two: a multiple of 2^60 2^-f, times 2^-60, which is zero for ordinary
-numbers, and the rest (f: the fraction bits). Those of the size of squared outputs are sent as
-three: before these, a multiple of 2^120 2^-f, times 2^-120. As f leaves room for 2 n / eta, x may
-be as large as 2^60, whatever f is. Where a coarse part is not zero, the sums of parts tell slightly
-more than their total: how often the clients' rests carried.
-
-Where x is so small that the fixed point does not resolve its spread, r' is r 2^-10, but at least
-2^-20 times the first r: outputs of up to 2^40, about 1e12, times the first r still fit then.
+Numbers of the size of outputs may be huge; they, and those of the size of squared outputs, are sent
+in parts (:mod:`fedsim.methods.wide_numbers`), of order 1 and 2. As f, the number of fraction bits,
+leaves room for 2 n / eta, x may be as large as 2^60, whatever f is.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedsim.methods.local_model import Memo
+from fedsim.memo import Memo
+from fedsim.methods.pooled_units import pooled_units
+from fedsim.methods.wide_numbers import in_parts, joined
 from fedsim.protocol import Payload
 from fedsim.space import Array
 from fedsim.surrogates.dpitc import (
     SparsePosterior,
     Support,
-    best_variance,
     sparse_posterior,
     summarise,
     support,
 )
-from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS
+from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS, best_variance
 from fedsim.surrogates.kernels import Family, Kernel
 
-_COARSE_BITS = 60
 _COARSE_PARTS = {"means": 1, "misfit": 2, "first": 1, "second": 2, "cross": 1}
-_FINER_BITS = 10  # of r, where outputs are too small for it
-_FINEST_BITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +110,23 @@ class SummaryLayout:
         """Return a vector of the parts, shape (length,)."""
         exact, coarse = [], []
         for name in self.sizes(s):
-            part = np.atleast_1d(parts[name])
-            for order in range(_COARSE_PARTS.get(name, 0), 0, -1):
-                bits = order * _COARSE_BITS
-                units = np.rint(np.ldexp(part, self.fraction_bits - bits))
-                coarse.append(np.ldexp(units, -self.fraction_bits))
-                part = part - np.ldexp(units, bits - self.fraction_bits)
-            exact.append(part)
+            part, order = np.atleast_1d(parts[name]), _COARSE_PARTS.get(name, 0)
+            rest, coarser = in_parts(part, order, self.fraction_bits)
+            exact.append(rest)
+            coarse += coarser
         return np.concatenate([*exact, *coarse])
 
     def unpack(self, vector: Array, s: int) -> dict[str, Array]:
         """Return the parts of a vector, or of a sum of vectors."""
         sizes = self.sizes(s)
-        orders = [
-            (name, order) for name in sizes for order in range(_COARSE_PARTS.get(name, 0), 0, -1)
-        ]
-        widths = [*sizes.values(), *(sizes[name] for name, _ in orders)]
-        pieces = np.split(vector, np.cumsum(widths)[:-1])
-        parts = dict(zip(sizes, pieces, strict=False))
-        for (name, order), coarse in zip(orders, pieces[len(sizes) :], strict=True):
-            parts[name] = parts[name] + np.ldexp(coarse, order * _COARSE_BITS)
-        return parts
+        orders = {name: _COARSE_PARTS.get(name, 0) for name in sizes}
+        widths = [*sizes.values(), *(sizes[name] for name in sizes for _ in range(orders[name]))]
+        pieces = iter(np.split(vector, np.cumsum(widths)[:-1]))
+        exact = {name: next(pieces) for name in sizes}
+        return {
+            name: joined(rest, list(itertools.islice(pieces, orders[name])))
+            for name, rest in exact.items()
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,8 +229,8 @@ class Summaries:
 
     def __init__(self, layout: SummaryLayout) -> None:
         self.layout = layout
-        self._supports: Memo[Support] = Memo(2)
-        self._models: Memo[GlobalModel] = Memo(1)
+        self._supports = Memo[Support](2)
+        self._models = Memo[GlobalModel](1)
 
     def vector(self, basis: Basis, X: Array, outputs: Array, logs: Array | None) -> Array:
         """Return a client's vector.
@@ -283,8 +273,11 @@ class Summaries:
         units, means = basis.units, parts["means"]
         misfit = float(parts["misfit"][0]) if layout.shared else 0.0
         if layout.moments:
-            units = self._units(
-                basis.units, *(float(parts[n][0]) for n in ("count", "first", "second"))
+            units = pooled_units(
+                basis.units,
+                *(float(parts[name][0]) for name in ("count", "first", "second")),
+                fraction_bits=layout.fraction_bits,
+                output_scale=layout.output_scale,
             )
             shift, factor = (units[0] - basis.units[0]) / basis.units[1], basis.units[1] / units[1]
             means = factor * (means - shift * parts["ones"])
@@ -294,7 +287,8 @@ class Summaries:
         posterior = sparse_posterior(self._support_of(basis), covariance, means)
         if not layout.shared:
             return GlobalModel(posterior, units, basis.logs, 1.0)
-        variance = best_variance(posterior, misfit, max(float(parts["count"][0]), 1.0)) or 1.0
+        count = max(float(parts["count"][0]), 1.0)
+        variance = best_variance(posterior.misfit(misfit), count) or 1.0
         posterior = posterior.in_units_of(math.sqrt(variance))
         fits = float(parts["fits"][0])
         found = averaged(parts["logs"], fits, layout.minimum_fits, layout.noise_floor)
@@ -303,20 +297,3 @@ class Summaries:
 
     def _support_of(self, basis: Basis) -> Support:
         return self._supports.get(basis.prior_key, lambda: support_of(basis, self.layout.family))
-
-    def _units(self, units: Array, count: float, first: float, second: float) -> Array:
-        """Return all outputs' mean and spread from their sums."""
-        if count < 0.5:
-            return units
-        mean = first / count
-        variance = second / count - mean**2
-        # Of at most ``count`` clients, each rounds its sums by at most 2^-f / 2; so the variance is
-        # exact to this, and to about 1e-14 of what cancels.
-        quantum = math.ldexp(0.5 + abs(mean), -self.layout.fraction_bits)
-        spread = 1.0
-        if variance > 1e-14 * second / count + 8.0 * quantum:
-            spread = math.sqrt(variance)
-        elif abs(mean) < 1.0:  # else another centre may be all that is missing
-            finest = math.ldexp(self.layout.output_scale, -_FINEST_BITS)
-            spread = max(math.ldexp(1.0, -_FINER_BITS), min(finest / float(units[1]), 1.0))
-        return np.array([units[0] + units[1] * mean, units[1] * spread])

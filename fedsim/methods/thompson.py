@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
 from fedsim.methods.common import DesignKind, InitialDesign, SilentServer, refuse
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import (
     AgentId,
     AgentProgram,

@@ -115,6 +115,17 @@ class SparsePosterior:
             coefficients=self.coefficients / deviation,
         )
 
+    def misfit(self, given_support: float) -> float:
+        """Return y^T C^-1 y of all outputs y, with C their PITC covariance.
+
+        It is sum_i y_i^T Lambda_i^-1 y_i - m^T K_SS^-1 m, by the matrix inversion lemma.
+
+        Args:
+            given_support: sum_i y_i^T Lambda_i^-1 y_i.
+        """
+        explained = np.square(self.coefficients) @ (1.0 + self.information)
+        return given_support - float(explained)
+
 
 def support(kernel: Kernel, points: Array) -> Support:
     """Return a support set, ready for summaries and posteriors.
@@ -193,22 +204,3 @@ def sparse_posterior(support: Support, covariance: Array, mean: Array) -> Sparse
     root = np.sqrt(w / (1.0 + w))[:, None] * axes.T
     marginals = Marginals(support.kernel, support.points, axes @ coefficients, root)
     return SparsePosterior(support, marginals, axes, w, coefficients)
-
-
-def best_variance(posterior: SparsePosterior, misfit: float, count: float) -> float:
-    """Return the factor of kernel and noise variance at which all observations are most likely.
-
-    It is y^T C^-1 y / n with C the PITC covariance of all outputs (Rasmussen and Williams, 2006,
-    Section 5.4.1), from sums over clients: y^T C^-1 y = sum_i y_i^T Lambda_i^-1 y_i - m^T K_SS^-1 m
-    by the matrix inversion lemma.
-
-    Args:
-        posterior: given the sums for ``misfit``'s outputs.
-        misfit: the sum of y_i^T Lambda_i^-1 y_i.
-        count: n, the number of all outputs, at least 1.
-
-    Returns:
-        At least 0.
-    """
-    explained = np.square(posterior.coefficients) @ (1.0 + posterior.information)
-    return max(0.0, misfit - float(explained)) / count

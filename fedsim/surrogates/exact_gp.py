@@ -79,6 +79,10 @@ class ExactGP:
         """Return (K + sigma^2 I)^-1 right, shape (n,) or (n, k)."""
         return solve(self.factor, right)
 
+    def misfit(self, residuals: Array) -> float:
+        """Return r^T (K + sigma^2 I)^-1 r, given the residuals r = y - m, shape (n,)."""
+        return float(residuals @ self.weights)
+
 
 def condition(
     kernel: Kernel, noise_variance: float, inputs: Array, outputs: Array, mean_constant: float = 0.0
@@ -100,15 +104,3 @@ def condition(
     factor = factorise(covariance, f"Gaussian process, {kernel}, noise variance {noise_variance:g}")
     weights = solve(factor, outputs - mean_constant)
     return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights)
-
-
-def best_variance(posterior: ExactGP, residuals: Array) -> float:
-    """Return the factor of kernel and noise variance at which observations are most likely.
-
-    It is r^T (K + sigma^2 I)^-1 r / n (Rasmussen and Williams, 2006, Section 5.4.1).
-
-    Args:
-        posterior: conditioned on the residuals, with mean constant 0.
-        residuals: r, shape (n,), n at least 1.
-    """
-    return float(residuals @ posterior.weights) / len(residuals)

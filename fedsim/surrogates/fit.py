@@ -31,7 +31,7 @@ from fedsim.acquisition.evaluations import Evaluations
 from fedsim.errors import RunError
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve
-from fedsim.surrogates.exact_gp import best_variance, condition
+from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel, squared_differences
 from fedsim.surrogates.scaling import spread
 
@@ -60,6 +60,17 @@ class Hyperparameters:
     noise_variance: float
 
 
+def best_variance(misfit: float, count: float) -> float:
+    """Return the factor of kernel and noise variance at which outputs are most likely, at least 0.
+
+    Args:
+        misfit: y^T C^-1 y, with y the outputs minus the prior mean and C their covariance; below 0
+            by rounding alone.
+        count: the number of outputs, at least 1.
+    """
+    return max(0.0, misfit) / count
+
+
 def negative_log_likelihood(
     theta: Array, family: Family, differences: Array, residuals: Array
 ) -> tuple[float, Array]:
@@ -80,7 +91,7 @@ def negative_log_likelihood(
     A.flat[:: n + 1] += eta
     L = factorise(A, f"marginal likelihood of {kernel}, noise ratio {eta:g}")
     alpha = solve(L, residuals)
-    variance = float(residuals @ alpha) / n
+    variance = best_variance(float(residuals @ alpha), n)
     value = np.log(L.diagonal()).sum() + 0.5 * n * (math.log(2.0 * math.pi * variance) + 1.0)
 
     # d value = tr(A^-1 dA) / 2 - alpha^T dA alpha / (2 v); dR has a zero diagonal.
@@ -124,23 +135,34 @@ def fit(
     """
     unit = spread(residuals)
     r = residuals / unit
-    differences = squared_differences(inputs, ard, widths)
-
-    cost = Evaluations(lambda theta: negative_log_likelihood(theta, family, differences, r))
-    parameters = len(widths or inputs.T)
-    ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
-    theta, _ = min(ends, key=lambda end: end[1])
+    theta, _ = most_likely(family, ard, inputs, r, widths)
     kernel, eta = _decode(theta, family)
     if ard and widths is not None:
         scales = np.repeat(kernel.length_scales, widths)  # one per column
         kernel = replace(kernel, length_scales=tuple(scales.tolist()))
-    variance = best_variance(condition(kernel, eta, inputs, r), r) * unit * unit
+    misfit = condition(kernel, eta, inputs, r).misfit(r)
+    variance = best_variance(misfit, len(r)) * unit * unit
     if not (sys.float_info.min < eta * variance and variance < math.inf):
         raise RunError(
             f"Gaussian process: expected outputs whose variance is a number, got a spread of "
             f"{unit:g}; measure them in another unit"
         )
     return Hyperparameters(replace(kernel, variance=variance), eta * variance)
+
+
+def most_likely(
+    family: Family, ard: bool, inputs: Array, residuals: Array, widths: Sequence[int] | None = None
+) -> tuple[Array, float]:
+    """Return the most likely theta that the search of :func:`fit` finds, and its cost.
+
+    The cost is the negative log marginal likelihood at the best variance. Arguments are those of
+    :func:`fit`, with residuals of about the size 1.
+    """
+    differences = squared_differences(inputs, ard, widths)
+    cost = Evaluations(lambda theta: negative_log_likelihood(theta, family, differences, residuals))
+    parameters = len(widths or inputs.T)
+    ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
+    return min(ends, key=lambda end: end[1])
 
 
 def _starts(count: int, dimension: int) -> list[list[Array]]:

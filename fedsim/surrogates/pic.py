@@ -31,6 +31,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedsim.space import Array
+from fedsim.surrogates import fit
 from fedsim.surrogates.cholesky import factorise, solve, solve_lower
 from fedsim.surrogates.dpitc import Summary, Support
 from fedsim.surrogates.marginals import Marginals
@@ -79,17 +80,13 @@ def exact_with_summaries(
 
 
 def best_variance(total: Summary, count: float) -> float:
-    """Return the factor of kernel and noise variance at which all observations are most likely.
-
-    As :func:`fedsim.surrogates.dpitc.best_variance`, from whitened summaries of all.
+    """Return the best variance of all outputs; :func:`fedsim.surrogates.fit.best_variance`.
 
     Args:
-        total: their sum, with one column of outputs.
+        total: the sum of all whitened summaries, with one column of outputs.
         count: the number of all outputs, at least 1.
-
-    Returns:
-        At least 0.
     """
+    # As SparsePosterior.misfit, from whitened summaries.
     w, Q = np.linalg.eigh(total.covariance)
     explained = np.square(Q.T @ total.means[:, 0]) / (1.0 + np.maximum(w, 0.0))
-    return max(0.0, float(total.misfits[0, 0] - explained.sum())) / count
+    return fit.best_variance(float(total.misfits[0, 0] - explained.sum()), count)

@@ -12,14 +12,9 @@ import pytest
 
 from fedsim.errors import ConfigError, RunError
 from fedsim.methods import local_model
-from fedsim.methods.local_model import (
-    LocalModel,
-    LocalModelSettings,
-    Memo,
-    SharedWork,
-    grid_indices,
-)
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.random_search import RandomSearch
+from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.protocol import AgentProgram, Context, Method, Observation, Request, ServerProgram
 from fedsim.rng import Keys
@@ -257,23 +252,6 @@ def test_candidates_are_shared_by_agents_and_change_with_the_step() -> None:
     np.testing.assert_array_equal(SharedWork(PLANE).candidates(0, 1, 30), first)
 
 
-def test_memo_keeps_the_most_recent() -> None:
-    memo: Memo[Array] = Memo(2)
-    computed: list[int] = []
-
-    def get(key: int) -> Array:
-        def compute() -> Array:
-            computed.append(key)
-            return np.array([float(key)])
-
-        return memo.get(key, compute)
-
-    for key in (1, 2, 1, 3, 1, 2):
-        assert get(key)[0] == key
-    assert computed == [1, 2, 3, 2]
-    assert not get(1).flags.writeable
-
-
 def test_grid_indices() -> None:
     space = Space((Parameter("a", 0.0, 1.0, levels=4), Parameter("b", 0.0, 1.0, levels=7)))
     assert space.grid is not None
@@ -295,6 +273,7 @@ def test_grid_indices() -> None:
         {"path_features": 0},
         {"mean": "median"},
         {"kernel": "linear"},
+        {"warp": "all"},
     ],
 )
 def test_bad_settings_are_refused(setting: dict[str, Any]) -> None:

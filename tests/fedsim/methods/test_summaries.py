@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
 from fedsim.space import Array
-from fedsim.surrogates.dpitc import best_variance, sparse_posterior, summarise, support
+from fedsim.surrogates.dpitc import sparse_posterior, summarise, support
+from fedsim.surrogates.fit import best_variance
 from fedsim.surrogates.kernels import Kernel
 from tests.util.summed import total
 
@@ -53,7 +54,7 @@ def expected_model(
     base = support(kernel, POINTS)
     whole = total([summarise(base, 0.01, X, ((y - c) / r)[:, None]) for X, y in clients])
     posterior = sparse_posterior(base, whole.covariance, whole.means[:, 0])
-    v = best_variance(posterior, float(whole.misfits[0, 0]), sum(SIZES)) if fit else 1.0
+    v = best_variance(posterior.misfit(float(whole.misfits[0, 0])), sum(SIZES)) if fit else 1.0
     mean, variance = posterior.moments(np.random.default_rng(5).random((4, 2)))
     return mean / math.sqrt(v), variance
 

@@ -16,12 +16,12 @@ from fedsim.surrogates.dpitc import (
     JITTER,
     SparsePosterior,
     Summary,
-    best_variance,
     sparse_posterior,
     summarise,
     support,
 )
 from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import best_variance
 from fedsim.surrogates.kernels import Family, Kernel
 from fedsim.surrogates.paths import sample_sparse_path
 from tests.util.summed import total
@@ -215,7 +215,7 @@ def test_best_variance_is_pitcs_most_likely(family: Family) -> None:
     base = support(kernel, S)
     whole = total([summarise(base, 0.1, X, y[:, None]) for X, y in clients])
     posterior = sparse_posterior(base, whole.covariance, whole.means[:, 0])
-    variance = best_variance(posterior, float(whole.misfits[0, 0]), 15)
+    variance = best_variance(posterior.misfit(float(whole.misfits[0, 0])), 15)
     y = np.concatenate([y for _, y in clients])
     C = covariance_of_outputs(kernel, S, clients, 0.1)
     assert variance == pytest.approx(y @ np.linalg.solve(C, y) / 15, rel=1e-7)

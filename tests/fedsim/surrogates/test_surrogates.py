@@ -12,8 +12,13 @@ from fedsim.errors import RunError
 from fedsim.space import Array
 from fedsim.surrogates import fit as fit_module
 from fedsim.surrogates.cholesky import factorise
-from fedsim.surrogates.exact_gp import best_variance, condition
-from fedsim.surrogates.fit import NOISE_RATIO_BOUNDS, fit, negative_log_likelihood
+from fedsim.surrogates.exact_gp import condition
+from fedsim.surrogates.fit import (
+    NOISE_RATIO_BOUNDS,
+    best_variance,
+    fit,
+    negative_log_likelihood,
+)
 from fedsim.surrogates.kernels import Family, Kernel, squared_differences
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import draw_features
@@ -229,7 +234,7 @@ def test_outputs_whose_variance_is_no_number_are_refused_in_words(size: float) -
 def test_the_best_variance_is_the_most_likely() -> None:
     rng = np.random.default_rng(5)
     X, r, kernel = rng.random((9, 2)), rng.standard_normal(9), Kernel("matern52", (0.3,), 2.0)
-    factor = best_variance(condition(kernel, 0.1, X, r), r)
+    factor = best_variance(condition(kernel, 0.1, X, r).misfit(r), 9)
     covariance = kernel.matrix(X, X) + 0.1 * np.eye(9)
     likelihoods = [
         multivariate_normal(np.zeros(9), factor * by * covariance).logpdf(r)
