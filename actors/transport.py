@@ -129,7 +129,7 @@ class RayTransport:
         ]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """See :class:`fedsim.simulation.fleet.Transport`."""
+        """See :class:`fedsim.simulation.exchange.Transport`."""
         new = [task for task in tasks if call.evaluate and task.recorded is None]
         if self._evaluator is None or not new:
             answers: dict[AgentId, Answer] = self._exchange("handle", call, tasks)

@@ -35,7 +35,8 @@ from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
 from fedsim.resources import Resources
-from fedsim.simulation.fleet import RecordingFleet, Transport
+from fedsim.simulation.exchange import Transport
+from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.releases import Releases
 from fedsim.simulation.rounds import servers_fault
 from fedsim.usercode.calling import expect, offers, user_code
