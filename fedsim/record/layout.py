@@ -18,6 +18,11 @@ def is_seed(folder: Path) -> bool:
     return named and any((folder / name).exists() for name in _FILES)
 
 
+def number_of(seed: Path) -> int:
+    """Return the number of the seed that a folder's name says."""
+    return int(seed.name.removeprefix("seed-"))
+
+
 def is_marked(folder: Path) -> bool:
     """Return whether a folder is a run's or a seed's, as far as its files tell; not a variant's."""
     return any((folder / name).exists() for name in ("origin.yaml", "config.yaml"))

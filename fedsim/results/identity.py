@@ -11,17 +11,12 @@ from fedsim.errors import RunFolderError
 from fedsim.files import RESTORE, read_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.journal import journal_run
-from fedsim.record.layout import is_seed, run_folder_of, subfolders
+from fedsim.record.layout import is_seed, number_of, run_folder_of, subfolders
 from fedsim.record.remedies import REMAKE, RESTART
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.places import resuming
 
 ELSEWHERE = "it was copied or moved here and does not count; move it out of the run folder"
-
-
-def number_of(seed: Path) -> int:
-    """Return the number of the seed that a folder's name says."""
-    return int(seed.name.removeprefix("seed-"))
 
 
 def require_own(seed: Path, manifest: Mapping[str, Any], settings_fingerprint: str) -> None:

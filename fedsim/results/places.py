@@ -9,8 +9,10 @@ from typing import Any
 
 from fedsim.errors import RunFolderError
 from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify
-from fedsim.record.layout import is_marked, is_seed, seed_folders, subfolders
+from fedsim.fingerprints import fingerprint_keys
+from fedsim.record.layout import is_marked, is_seed, number_of, seed_folders, subfolders
 from fedsim.record.origin import Origin
+from fedsim.record.runfolder import RunFolder
 from fedsim.usercode.given import how_to_resume
 
 
@@ -60,7 +62,8 @@ def lost_plan(folder: Path) -> str | None:
     try:
         _planned(folder)
     except RunFolderError as error:
-        return f"cannot tell whether seeds are missing: {error}" if is_run(_whole(folder)) else None
+        known = is_run(_whole(folder))
+        return f"it is not known which seeds the run has: {error}" if known else None
     return None
 
 
@@ -78,18 +81,15 @@ def _planned(folder: Path) -> list[tuple[str, Path]]:
         else:
             places = [(str(config["method"]["name"]), whole)]
         seeds = [int(seed) for seed in config["seeds"]]
-        origin = _origin_of(whole)
+        origin = _read_origin(whole)
         differences = "" if origin is None else origin.differences(config, seeds)
     except (LookupError, TypeError, ValueError) as error:
         raise RunFolderError(
             f"{whole / 'config.yaml'}: damaged: seeds, method or variants are not what they "
             f"should be ({error!r}); {RESTORE}"
         ) from None
-    if differences:
-        raise RunFolderError(
-            f"{whole / 'config.yaml'}: not the configuration of this run: it {differences}; "
-            f"{RESTORE}"
-        )
+    if origin is not None and differences:
+        raise _of_another_run(origin, whole, config, differences)
     _check_places(whole, dict(places))
     if whole != folder:
         name = folder.absolute().name
@@ -97,6 +97,36 @@ def _planned(folder: Path) -> list[tuple[str, Path]]:
             (label, folder) for label, place in places if place != whole and place.name == name
         ]
     return [(label, place / f"seed-{seed}") for label, place in places for seed in seeds]
+
+
+def _of_another_run(
+    origin: Origin, whole: Path, config: Mapping[str, Any], differences: str
+) -> RunFolderError:
+    """Return the error for a configuration and an origin that are not of the same run."""
+    if _is_anothers(origin, whole):
+        return RunFolderError(
+            f"{whole / 'origin.yaml'}: not of this run: neither config.yaml nor the seeds beside "
+            f"it belong to it; {RESTORE}"
+        )
+    told = "; ".join(["origin.yaml says so", *_originals(origin, whole, config)])
+    return RunFolderError(
+        f"{whole / 'config.yaml'}: not the configuration of this run: it {differences} ({told}); "
+        f"{RESTORE}"
+    )
+
+
+def _originals(origin: Origin, whole: Path, config: Mapping[str, Any]) -> list[str]:
+    """Return what changed numbers of a run's configuration were, as far as a seed's tells."""
+    for seed in seed_folders(whole):
+        with suppress(RunFolderError):
+            own = read_yaml(seed / "config.yaml", kept=True)
+            begun_with = fingerprint_keys(own)
+            return [
+                f"{key} was {own.get(key)}"
+                for key in ("rounds", "availability")
+                if own.get(key) != config.get(key) and begun_with[key] == origin.keys.get(key)
+            ]
+    return []
 
 
 def _check_places(whole: Path, places: Mapping[str, Path]) -> None:
@@ -124,8 +154,35 @@ def variants_of(whole: Path) -> dict[str, str]:
 
 
 def _origin_of(whole: Path) -> Origin | None:
+    origin = _read_origin(whole)
+    return None if origin is None or _is_anothers(origin, whole) else origin
+
+
+def _read_origin(whole: Path) -> Origin | None:
     with suppress(RunFolderError):  # resuming says so
         return Origin.read(whole)
+    return None
+
+
+def _is_anothers(origin: Origin, whole: Path) -> bool:
+    """Return whether an origin is another run's: neither the seeds nor the configuration fit."""
+    with suppress(RunFolderError, LookupError, TypeError, ValueError):
+        seeds = seed_folders(whole)
+        if not seeds or any(_is_of(origin, seed) is not False for seed in seeds):
+            return False  # mostly the first seed tells, so that no more is read
+        config = read_yaml(whole / "config.yaml", kept=True)
+        return bool(origin.differences(config, [int(seed) for seed in config["seeds"]]))
+    return False
+
+
+def _is_of(origin: Origin, seed: Path) -> bool | None:
+    """Return whether a seed was begun with an origin's run; None if it does not tell."""
+    if origin.seeds and number_of(seed) not in origin.seeds:
+        return False
+    with suppress(RunFolderError):
+        own = RunFolder(seed).manifest().get("settings_fingerprint")
+        known = set(origin.variants.values())
+        return None if own is None or "" in known else own in known
     return None
 
 

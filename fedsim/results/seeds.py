@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
-from fedsim.record.layout import is_seed, run_folder_of
+from fedsim.record.layout import is_seed, number_of, run_folder_of
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
 from fedsim.record.remedies import REMAKE
 from fedsim.record.runfolder import RunFolder
-from fedsim.results.identity import found_configuration, number_of, require_own
+from fedsim.results.identity import found_configuration, require_own
 from fedsim.results.places import resuming
 from fedsim.results.reading import ended_with, lost_end, lost_journal, read_run
 

@@ -40,6 +40,7 @@ ROUNDS = 6
 def tasks(one_host: dict[str, Any]) -> dict[str, Any]:
     """A run whose evaluations are tasks, one at a time."""
     method = {"name": "dp-fts-de", "initial_points": 3, "message": {"features": 20}}
+    method["dp"] = {"sampling": "fixed", "sampling_rate": 0.5}
     return {
         **one_host,
         "method": method,

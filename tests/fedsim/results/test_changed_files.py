@@ -56,6 +56,8 @@ def emptied(config: Path) -> None:
     config.write_text("")
 
 
+BEGAN = "differs in {0} from what the run began with (origin.yaml says so; {0} was {1}); "
+
 CONFIGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a seed's": (of_a_seed, "lacks the run's variants a, b and has variant ts, which"),
     "a variant lost": (without_a_variant, "lacks the run's variant a"),
@@ -63,10 +65,13 @@ CONFIGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a variant more": (one_more_variant, "has variant c, which the run does not have"),
     "a variant changed": (changed_variant, "differs in variants from what the run"),
     "a seed lost": (lambda config: edit(config, seeds=[1]), "lacks the run's seed 0"),
-    "rounds changed": (lambda config: edit(config, rounds=9), "differs in rounds from what"),
+    "rounds changed": (
+        lambda config: edit(config, rounds=9),
+        BEGAN.format("rounds", ROUNDS),
+    ),
     "availability changed": (
         lambda config: edit(config, availability=0.5),
-        "differs in availability from what",
+        BEGAN.format("availability", 1.0),
     ),
     "emptied": (emptied, "config.yaml: is empty"),
     "lost": (Path.unlink, "config.yaml: cannot be read"),
@@ -92,6 +97,46 @@ def test_a_configuration_that_is_not_the_runs(
     assert (one.status, one.variants, one.rounds) == ("damaged", ("a", "b"), ROUNDS)
     assert (one.jobs, one.done) == (4, 3)
     assert not (run / "seed-1").exists()
+
+
+def put_origin_of(other: dict[str, Any], run: Path) -> None:
+    shutil.copy(fedsim.run(other, out="other").folder / "origin.yaml", run)
+
+
+TWO: dict[str, Any] = {"a": {}, "b": {"method": {"name": "ts"}}}
+ORIGINS: dict[str, dict[str, Any]] = {
+    "other settings": {"variants": TWO, "rounds": 1},
+    "other seeds": {"variants": TWO, "seeds": [7]},
+    "without variants": {"rounds": 1, "seeds": [1]},
+}
+
+
+@pytest.mark.parametrize("other", ORIGINS.values(), ids=ORIGINS)
+def test_an_origin_of_another_run_is_named(
+    run: Path, other: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = load(run).read("rounds")
+    put_origin_of(small(**{"rounds": ROUNDS, "seeds": [0, 1], **other}), run)
+    found, notes = load(run).read("rounds")
+    pd.testing.assert_frame_equal(found, whole[0])
+    assert seeds_of(run) == ALL
+    assert [note for note in notes if "origin.yaml" not in note] == whole[1]
+    words = "run/origin.yaml: not of this run: neither config.yaml nor the seeds beside it belong"
+    for text in everywhere(run, capsys):
+        assert text.count(words) == 1
+        assert "move it out" not in text
+    with pytest.raises(RunFolderError, match=r"origin\.yaml: not of this run"):
+        fedsim.resume(run)
+
+
+def test_an_origin_of_a_run_without_variants(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fedsim.run(small(rounds=1), out="run").folder
+    put_origin_of(small("ts", rounds=2), run)
+    assert [one.name for one in load(run).runs] == ["random-search, seed 0"]
+    for text in everywhere(run, capsys):
+        assert "run/origin.yaml: not of this run" in text
 
 
 def test_seeds_that_a_resume_added_are_the_runs_own(run: Path) -> None:

@@ -80,12 +80,12 @@ def test_a_runs_lost_configuration_is_said(
         run = load(runs / name)
         found, notes = run.read("rounds")
         pd.testing.assert_frame_equal(found, rounds)
-        assert notes[0].startswith("cannot tell whether seeds are missing: ")
+        assert notes[0].startswith("it is not known which seeds the run has: ")
         assert "config.yaml: " in notes[0]
         assert fedsim.compare(run).notes[-len(notes) :] == tuple(notes)
         capsys.readouterr()
         assert run_command(["show", str(runs / name)]) == 0
-        assert "cannot tell whether seeds are missing: " in capsys.readouterr().out
+        assert "it is not known which seeds the run has: " in capsys.readouterr().out
         assert run_command(["show", "--json", str(runs / name)]) == 0
         assert json.loads(capsys.readouterr().out)["lost"] == notes[0]
         with pytest.raises(RunFolderError, match=r"config\.yaml: .*restore it from a copy"):
