@@ -9,8 +9,9 @@ import numpy as np
 
 from fedsim.acquisition import whole_cube
 from fedsim.methods.common import initial_design
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.own_probability import own_probability_schedule
+from fedsim.methods.shared_work import SharedWork
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.protocol import Broadcast, Context, Proposal, Release, Request
 from fedsim.rng import SERVER, rng

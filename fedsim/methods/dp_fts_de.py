@@ -49,6 +49,7 @@ from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import Schedule, own_probability_schedule
+from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -80,6 +81,7 @@ class PrivacySettings:
     """Settings of the subsampled Gaussian mechanism; see :mod:`fedsim.privacy.mechanism`.
 
     Attributes:
+        sampling: ``poisson``, or ``fixed``: exactly int(N q) agents in every release.
         sampling_rate: q, the probability with which an agent enters a release.
         noise_multiplier: z; 1 if neither it nor ``epsilon`` is given.
         clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
@@ -94,6 +96,7 @@ class PrivacySettings:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    sampling: Sampling = "poisson"
     sampling_rate: float = 0.25
     noise_multiplier: float | None = None
     clipping_norm: float = 11.0
@@ -214,6 +217,7 @@ class DPFTSDE:
                 dp.noise_multiplier,
                 self._weights,
                 dp.noise_only,
+                dp.sampling,
             )
         except ConfigError as error:
             raise ConfigError(f"method.dp.{error}") from None

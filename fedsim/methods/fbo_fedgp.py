@@ -76,10 +76,10 @@ from fedsim.methods.common import DesignKind, InitialDesign, SilentServer
 from fedsim.methods.fedgp_client import Client, Work
 from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_server import Server
-from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.support_sets import SupportSets, SupportSettings

@@ -9,10 +9,10 @@ from fedsim.acquisition import whole_cube
 from fedsim.crypto import SumClient
 from fedsim.errors import RunError
 from fedsim.methods.common import InitialDesign
-from fedsim.methods.local_model import SharedWork
 from fedsim.methods.own_model import OwnModel, SurrogateSettings
 from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, basis_of
 from fedsim.methods.support_sets import CENTRES
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal, Request

@@ -27,18 +27,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fedsim.acquisition import Piece, draw_candidates, maximize, whole_cube
 from fedsim.errors import ConfigError, RunError, require
-from fedsim.memo import Memo
+from fedsim.methods.shared_work import SharedWork, grid_indices
+from fedsim.methods.warped_search import maximise_path
 from fedsim.protocol import Observation
-from fedsim.rng import SERVER, Keys, rng
-from fedsim.space import Array, Space
-from fedsim.space.cells import Indices
+from fedsim.rng import Keys
+from fedsim.space import Array
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import Hyperparameters, best_variance, fit
 from fedsim.surrogates.kernels import Kernel
-from fedsim.surrogates.paths import feature_count, grid_factor, sample_on_grid, sample_path
+from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
+from fedsim.surrogates.warping import Warp, choice_size, choose_warp, identity
 
 _LARGEST = 1e150
 """Largest outputs in units of a given prior standard deviation: nothing overflows below."""
@@ -62,6 +62,9 @@ class LocalModelSettings:
         starts: how many of the best are refined.
         path_features: random Fourier features of a sample's prior part; None: by the noise, see
             :func:`fedsim.surrogates.paths.feature_count`.
+        warp: ``own``: the agent chooses the most likely scale of each number from its own history,
+            see :mod:`fedsim.surrogates.warping`; not without fits. ``none``: scales stay as the
+            space has them.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -77,6 +80,7 @@ class LocalModelSettings:
     candidates: int = 400
     starts: int = 4
     path_features: int | None = None
+    warp: Literal["none", "own"] = "none"
 
     def __post_init__(self) -> None:
         for name in ("length_scale", "variance", "noise_variance"):
@@ -92,54 +96,17 @@ class LocalModelSettings:
             raise ConfigError(
                 f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
             )
+        if self.warp not in ("none", "own"):
+            raise ConfigError(f"method.surrogate.warp: expected 'none' or 'own', got {self.warp!r}")
+        if self.warp == "own" and not self.fit_every:
+            raise ConfigError(
+                "method.surrogate.fit_every: expected at least 1, as method.surrogate.warp is "
+                "'own', got 0"
+            )
         Kernel(self.kernel, (self.length_scale,), self.variance)  # checks the family
 
     def _require(self, valid: bool, name: str, expected: str) -> None:
         require(valid, f"method.surrogate.{name}", expected, getattr(self, name))
-
-
-class SharedWork:
-    """Work shared by the agents of one process; a method object owns one.
-
-    Args:
-        space: the search space.
-    """
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-        self._candidates = Memo[Array](2)
-        self._factors = Memo[Array](16)
-
-    def candidates(self, seed: int, step: int, count: int) -> Array:
-        """Return points to compare, the same for all agents, shape (count, D).
-
-        Args:
-            seed: the run's seed.
-            step: the agent's own step for its own model, which is all that it knows when it
-                prepares; the round for what all agents of a round maximise together.
-            count: how many; on a grid, all of its points are returned.
-        """
-
-        def draw() -> Array:
-            return draw_candidates(self.space, count, rng(seed, "candidates", SERVER, step))
-
-        return self._candidates.get((seed, step, count), draw)
-
-    def grid_factor(self, kernel: Kernel) -> Array | None:
-        """Return the factor of the grid's kernel matrix, shape (points, rank).
-
-        None if the space is no grid, or its factor with this kernel is too large.
-        """
-        grid = self.space.grid
-        if grid is None:
-            return None
-
-        def factorise() -> Array:
-            factor = grid_factor(kernel, self.space.embed(grid))
-            return np.empty((0, 0)) if factor is None else factor
-
-        found = self._factors.get(kernel, factorise)
-        return found if len(found) else None
 
 
 class LocalModel:
@@ -155,7 +122,8 @@ class LocalModel:
         self._shared = shared
         self._inputs = np.empty((0, shared.space.dimension))
         self._outputs = np.empty(0)
-        self._fitted: tuple[int, Hyperparameters] | None = None
+        self._warp: tuple[int, Warp] = (0, identity(shared.space.dimension))
+        self._fitted: tuple[int, Warp, Hyperparameters] | None = None
         self._prepared: tuple[Keys, Array] | None = None
 
     @property
@@ -181,15 +149,23 @@ class LocalModel:
         """
         s, n = self._settings, len(self._outputs)
         size = n - n % s.fit_every if s.fit_every else 0
-        if self._fitted is None or self._fitted[0] != size:
-            self._fitted = (size, self._fit(size))
-        return self._fitted[1]
+        warp = self.warp()
+        if self._fitted is None or self._fitted[:2] != (size, warp):
+            self._fitted = (size, warp, self._fit(size, warp))
+        return self._fitted[2]
 
     def fitted(self) -> Hyperparameters:
         """Return what a fit to all of the history leads to."""
         n, s = len(self._outputs), self._settings
         due = s.fit_every and n % s.fit_every == 0
-        return self.hyperparameters() if due else self._fit(n)
+        return self.hyperparameters() if due else self._fit(n, self.warp())
+
+    def warp(self) -> Warp:
+        """Return the current warp: the one that was chosen at this length of the history."""
+        size = choice_size(len(self._outputs)) if self._settings.warp == "own" else 0
+        if self._warp[0] != size:
+            self._warp = (size, self._choose_warp(size))
+        return self._warp[1]
 
     def propose(self, keys: Keys) -> Array:
         """Return the maximiser of one posterior sample, shape (D,).
@@ -208,15 +184,15 @@ class LocalModel:
             self._prepared = (keys, self._propose(keys))
 
     def _propose(self, keys: Keys) -> Array:
-        s, space = self._settings, self._shared.space
+        s, space, warp = self._settings, self._shared.space, self.warp()
         current, generator = self.hyperparameters(), keys("posterior-sample")
         # In units of the prior's standard deviation, or if that is fitted of the outputs' spread.
         kernel = replace(current.kernel, variance=1.0)
         noise = current.noise_variance / current.kernel.variance
         y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
-        factor, beta = self._shared.grid_factor(kernel), s.beta
+        factor, beta = self._shared.grid_factor(kernel, warp), s.beta
         if s.fit_every or factor is None:
-            posterior = condition(kernel, noise, space.embed(self.inputs), y)
+            posterior = condition(kernel, noise, space.embed(warp.forward(self.inputs)), y)
         if s.fit_every and y.any():
             beta *= math.sqrt(best_variance(posterior.misfit(y), len(y)))
         if factor is not None:
@@ -226,19 +202,24 @@ class LocalModel:
             best: Array = space.grid[int(np.argmax(sample))]
             return best
         path = sample_path(posterior, s.path_features or feature_count(noise), beta, generator)
-        candidates = self._shared.candidates(keys.seed, keys.step, s.candidates)
-        piece = Piece(whole_cube(space.dimension), path)
-        ranking = path.ranking(space.embed(candidates))
-        u, _ = maximize(space, (piece,), candidates, starts=s.starts, ranking=ranking)
-        return u
+        return maximise_path(
+            self._shared, path, warp, keys, candidates=s.candidates, starts=s.starts
+        )
 
-    def _fit(self, size: int) -> Hyperparameters:
+    def _choose_warp(self, size: int) -> Warp:
+        s, y, space = self._settings, self._standardised(size), self._shared.space
+        if not y.any():
+            return identity(space.dimension)
+        return choose_warp(space, s.kernel, s.ard, self.inputs[:size], y)
+
+    def _fit(self, size: int, warp: Warp) -> Hyperparameters:
         s, y = self._settings, self._standardised(size)
         if not y.any():  # no outputs, or equal ones, cannot be fitted
             kernel = Kernel(s.kernel, (s.length_scale,), s.variance)
             return Hyperparameters(kernel, s.noise_variance)
         space = self._shared.space
-        return fit(s.kernel, s.ard, space.embed(self.inputs[:size]), y, space.embedded_widths)
+        inputs = space.embed(warp.forward(self.inputs[:size]))
+        return fit(s.kernel, s.ard, inputs, y, space.embedded_widths)
 
     def _standardised(self, size: int) -> Array:
         """Return the first outputs, minus the prior mean, in units of their spread."""
@@ -262,16 +243,3 @@ class LocalModel:
                 "variance, or let it be fitted (fit_every above 0)"
             )
         return scaled
-
-
-def grid_indices(space: Space, inputs: Array) -> Indices:
-    """Return the indices of ``inputs`` (n, D) in ``space.grid``, shape (n,).
-
-    Raises:
-        ConfigError: if one is not on the grid.
-    """
-    indices = space.grid_indices(inputs)
-    assert space.grid is not None
-    if not np.allclose(space.grid[indices], inputs, rtol=0.0, atol=1e-9):
-        raise ConfigError("surrogate: expected observations on the space's grid, got one off it")
-    return indices

@@ -15,7 +15,8 @@ import numpy as np
 from fedsim.acquisition import Piece, maximize
 from fedsim.errors import require
 from fedsim.memo import Memo
-from fedsim.methods.local_model import LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import Context
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Box

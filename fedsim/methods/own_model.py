@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import require
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import Observation
 from fedsim.space import Array
 from fedsim.surrogates.exact_gp import ExactGP, condition

@@ -86,6 +86,7 @@ class Status:
             "rounds": progress.rounds,
             **asdict(progress.scores),
             "agents": progress.agents,
+            **({} if progress.targets is None else {"targets": list(progress.targets)}),
             "agents_with_values": progress.scores.agents,
             "agents_present": progress.present,
             "evaluations": progress.evaluations,

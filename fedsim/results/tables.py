@@ -149,6 +149,7 @@ def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
         "direction": facts.direction,
         **asdict(last),
         "agents": facts.agents,
+        **({} if facts.targets is None else {"targets": list(facts.targets)}),
         "agents_with_values": last.agents,
         "evaluations": tally.evaluations,
         "evaluations_per_second": (

@@ -134,14 +134,7 @@ def fit(
     """
     unit = spread(residuals)
     r = residuals / unit
-    differences = squared_differences(inputs, ard, widths)
-
-    def cost(theta: Array) -> tuple[float, Array]:
-        return negative_log_likelihood(theta, family, differences, r)
-
-    parameters = len(widths or inputs.T)
-    ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
-    theta, _ = min(ends, key=lambda end: end[1])
+    theta, _ = most_likely(family, ard, inputs, r, widths)
     kernel, eta = _decode(theta, family)
     if ard and widths is not None:
         scales = np.repeat(kernel.length_scales, widths)  # one per column
@@ -154,6 +147,24 @@ def fit(
             f"{unit:g}; measure them in another unit"
         )
     return Hyperparameters(replace(kernel, variance=variance), eta * variance)
+
+
+def most_likely(
+    family: Family, ard: bool, inputs: Array, residuals: Array, widths: Sequence[int] | None = None
+) -> tuple[Array, float]:
+    """Return the most likely theta that the search of :func:`fit` finds, and its cost.
+
+    The cost is the negative log marginal likelihood at the best variance. Arguments are those of
+    :func:`fit`, with residuals of about the size 1.
+    """
+    differences = squared_differences(inputs, ard, widths)
+
+    def cost(theta: Array) -> tuple[float, Array]:
+        return negative_log_likelihood(theta, family, differences, residuals)
+
+    parameters = len(widths or inputs.T)
+    ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
+    return min(ends, key=lambda end: end[1])
 
 
 def _starts(count: int, dimension: int) -> list[list[Array]]:

@@ -21,12 +21,9 @@ from threadpoolctl import threadpool_limits
 
 import fedsim
 from fedsim.acquisition import Piece, maximize, whole_cube
-from fedsim.methods.local_model import (
-    LocalModelSettings,
-    SharedWork,
-    grid_indices,
-)
+from fedsim.methods.local_model import LocalModelSettings
 from fedsim.methods.queries import AcquisitionSettings, Queries
+from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
 from fedsim.protocol import Reply, Respondents
@@ -39,6 +36,7 @@ from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.rff import draw_features
 from fedsim.surrogates.support import sobol_support
+from fedsim.surrogates.warping import identity
 
 BUDGET_MS = 4.0
 
@@ -162,7 +160,7 @@ def grid_parts() -> dict[str, float]:
     X, y = history(space, 50, rng)
     kernel = Kernel(settings.kernel, (settings.length_scale,), settings.variance)
     public = draw_features(kernel, 1, 50, rng)
-    factor, observed = shared.grid_factor(kernel), grid_indices(space, X)
+    factor, observed = shared.grid_factor(kernel, identity(1)), grid_indices(space, X)
     assert factor is not None
     noise = settings.noise_variance
     return {

@@ -12,13 +12,9 @@ import pytest
 
 from fedsim.errors import ConfigError, RunError
 from fedsim.methods import local_model
-from fedsim.methods.local_model import (
-    LocalModel,
-    LocalModelSettings,
-    SharedWork,
-    grid_indices,
-)
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.random_search import RandomSearch
+from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.protocol import AgentProgram, Context, Method, Observation, Request, ServerProgram
 from fedsim.rng import Keys
@@ -79,7 +75,7 @@ class RecordingFleet:
         self.calls: list[tuple[int, object]] = []
 
     def step(self, t: int, message: object, **other: object) -> Sequence[object]:
-        assert not other
+        assert other == {"to": (0, 1, 2, 3)}  # all agents are targets
         self.calls.append((t, message))
         return ()
 
@@ -277,6 +273,7 @@ def test_grid_indices() -> None:
         {"path_features": 0},
         {"mean": "median"},
         {"kernel": "linear"},
+        {"warp": "all"},
     ],
 )
 def test_bad_settings_are_refused(setting: dict[str, Any]) -> None:

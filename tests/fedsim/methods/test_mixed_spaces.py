@@ -15,8 +15,9 @@ import fedsim
 from fedsim.acquisition import draw_candidates
 from fedsim.errors import ConfigError
 from fedsim.methods.dp_fts_de import DPFTSDE
-from fedsim.methods.local_model import LocalModel, LocalModelSettings, SharedWork
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.random_search import RandomSearch
+from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.protocol import Context, Observation
 from fedsim.rng import Keys
@@ -160,7 +161,7 @@ def test_a_grid_whose_factor_is_too_large_is_climbed() -> None:
     for scale, small in ((0.9, True), (0.05, False)):
         settings = LocalModelSettings(length_scale=scale, fit_every=0)
         model = LocalModel(settings, shared)
-        factor = shared.grid_factor(model.hyperparameters().kernel)
+        factor = shared.grid_factor(model.hyperparameters().kernel, model.warp())
         assert (factor is not None) == small
         assert factor is None or factor.size * factor.shape[1] <= GRID_WORK
         model.observe(history(space, 6))

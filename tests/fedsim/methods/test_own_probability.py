@@ -23,6 +23,9 @@ from tests.util.small import UserModule, small
         ("1-1/sqrt(t)", [0.0, 1 - 2**-0.5, 0.5]),
         ("1 - 1/t^2", [0.0, 0.75, 0.9375]),
         ("1 - 1/t**0.25", [0.0, 1 - 2**-0.25, 1 - 4**-0.25]),
+        ("1 - 1/max(t, 2)^2", [0.75, 0.75, 0.9375]),
+        ("1-1/sqrt(max(t,2))", [1 - 2**-0.5, 1 - 2**-0.5, 0.5]),
+        ("1 - 1/max(t, 3)", [2 / 3, 2 / 3, 0.75]),
         (0.3, [0.3, 0.3, 0.3]),
         ("1", [1.0, 1.0, 1.0]),
     ],
@@ -33,7 +36,20 @@ def test_own_probability(text: str | float, expected: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1/t", "1 - 2/t", "1 - 1/t^0", "1 - 1/t^.", "", 1.5, -0.1, float("nan"), "nan"]
+    "text",
+    [
+        "1/t",
+        "1 - 2/t",
+        "1 - 1/t^0",
+        "1 - 1/t^.",
+        "1 - 1/max(t, 0)",
+        "1 - 1/max(t)",
+        "",
+        1.5,
+        -0.1,
+        float("nan"),
+        "nan",
+    ],
 )
 def test_own_probability_refuses(text: str | float) -> None:
     with pytest.raises(ConfigError, match="own_probability: expected"):
