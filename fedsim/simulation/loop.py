@@ -35,6 +35,7 @@ from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
+from fedsim.record.timings import open_timings
 from fedsim.resources import Resources
 from fedsim.simulation.exchange import Transport
 from fedsim.simulation.fleet import RecordingFleet
@@ -111,7 +112,7 @@ def simulate(
         aggregators = aggregators_of(program)
     position = start.position
     with ExitStack() as files:
-        timings = files.enter_context(closing(LineWriter(folder.timings)))
+        timings = files.enter_context(closing(open_timings(folder.timings, simulation.run)))
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))
