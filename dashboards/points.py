@@ -195,6 +195,8 @@ def _panel(
     shown = table[table["round"] >= 0]
     if agent is not None:
         shown = shown[shown["agent"] == agent]
+    elif facts.targets is not None:
+        shown = shown[shown["agent"].isin(facts.targets)]
     if not len(shown):
         return None
     x, y = (tuple(shown[f"point.{one.name}"].tolist()) for one in axes)

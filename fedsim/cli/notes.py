@@ -66,11 +66,15 @@ def progress_note(progress: Progress, epsilon: str) -> str:
         else:
             values += f"mean of agents {significant(scores.mean_best_observed, 3)}"
     alive, speed = progress.present, progress.evaluations_per_second
-    some = f"{alive} of " if alive < progress.agents else ""
+    counted, words = progress.agents, f"{progress.agents} agents"
+    if progress.targets is not None:
+        counted = len(progress.targets)
+        words = f"{counted} target{'s' * (counted != 1)} of {progress.agents} agents"
+    some = f"{alive} of " if alive < counted else ""
     parts = (
         values,
         epsilon,
-        f"{some}{progress.agents} agents",
+        f"{some}{words}",
         _failures(progress),
         f"{rate(speed)} eval/s" if math.isfinite(speed) else "",
     )

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fedsim.errors import RunFolderError
-from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
+from fedsim.record.entries import Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader, journal_run, journal_sha256
 from fedsim.record.manifest import Facts
 from fedsim.record.position import check_agents, lost_entries
@@ -24,12 +24,12 @@ from fedsim.space import Space
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """What is known after a round.
+    """What is known after a round; where a method has targets, of them only.
 
     Attributes:
         round: the round.
         scores: how good the agents' points are.
-        evaluations: how many succeeded so far, by all agents, before round 0 too.
+        evaluations: how many succeeded so far, by all agents, before round 0 and helpers' too.
         mean_regret: mean regret of the round's evaluations; NaN if there are none or it is unknown.
         mean_cumulative_regret: sum over rounds of the mean regret of their queries. The initial
             design, which an agent that was absent at first makes later, is no query.
@@ -90,16 +90,17 @@ class Reading:
             check_agents(entry.participants, self._members, entry.t)
             self.tally.add(entry)
             if entry.t >= 0:
-                self._points.update(one.u for one in entry.observations if one.step > 0)
-                self._add_regrets(entry)
+                counted = [one for one in entry.observations if self.facts.is_target(one.agent)]
+                self._points.update(one.u for one in counted if one.step > 0)
+                self._add_regrets(counted)
         elif isinstance(entry, ReleaseEntry):
             self.releases.append(entry)
 
-    def _add_regrets(self, entry: StepEntry) -> None:
+    def _add_regrets(self, observations: Sequence[Recorded]) -> None:
         optima, sign = self.facts.optima, self.facts.sign
         if optima is None:
             return
-        for one in entry.observations:
+        for one in observations:
             if one.noiseless is not None:
                 regret = sign * (optima[one.agent] - one.noiseless)
                 self._regrets += regret

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.construct import build_scenario
+from fedsim.config.construct import build_method, build_scenario, targets_of
 from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.fingerprints import fingerprint_settings
@@ -221,4 +221,5 @@ def _facts(
         accounting=privacy.accounting,
         parameters=described(scenario.space),
         optimal_points=None if points is None else tuple(points),
+        targets=targets_of(build_method(spec, scenario), scenario.agents),
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
+from fedsim.config.construct import targets_of
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, UserCodeError
 from fedsim.fingerprints import with_noise
@@ -34,8 +35,10 @@ from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
+from fedsim.record.timings import open_timings
 from fedsim.resources import Resources
-from fedsim.simulation.fleet import RecordingFleet, Transport
+from fedsim.simulation.exchange import Transport
+from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.releases import Releases
 from fedsim.simulation.rounds import servers_fault
 from fedsim.usercode.calling import expect, offers, user_code
@@ -109,13 +112,14 @@ def simulate(
         aggregators = aggregators_of(program)
     position = start.position
     with ExitStack() as files:
-        timings = files.enter_context(closing(LineWriter(folder.timings)))
+        timings = files.enter_context(closing(open_timings(folder.timings, simulation.run)))
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))
         journal = files.enter_context(closing(open_journal(folder.journal, simulation.run)))
         maximize = scenario.direction == "maximize"
-        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"))
+        targets = targets_of(method, scenario.agents)
+        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"), targets)
         recorder = Recorder(timings, transcript, spec.rounds, tally)
         recorder.note_history(start.settled)
         start.settled.clear()  # it may be large, and nobody needs it any more
