@@ -34,6 +34,7 @@ def print_outcome(console: Console, summaries: Sequence[Summary]) -> None:
     for line in (
         *(_failures(s) for s in summaries if s.get("evaluations_failed")),
         *(_without_values(s) for s in summaries if _left_out(s)),
+        *(_named(s, f"its times are unknown: {s['lost_times']}") for s in summaries if _untimed(s)),
         *(_named(s, s["lost"]) for s in summaries if s["status"] == "done" and s.get("lost")),
     ):
         print_text(console, line, "yellow")
@@ -88,8 +89,11 @@ def _row(seeds: Sequence[Summary], scores: Sequence[str], columns: Sequence[str]
     row += [cells[name] for name in columns]
     rates = known(done, "evaluations_per_second")
     row.append(rate(mean(rates)) if rates else "")
-    seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
-    row.append(significant(seconds, 2 if seconds < 10 else 4))
+    if any(_untimed(s) for s in done):
+        row.append("")
+    else:
+        seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
+        row.append(significant(seconds, 2 if seconds < 10 else 4))
     return row
 
 
@@ -169,6 +173,11 @@ def _counted(summary: Summary) -> int:
     """Return how many agents' results count: the targets, where a method has some."""
     targets = summary.get("targets")
     return int(summary.get("agents", 0)) if targets is None else len(targets)
+
+
+def _untimed(summary: Summary) -> bool:
+    """Return whether a finished seed's times are lost."""
+    return summary["status"] == "done" and bool(summary.get("lost_times"))
 
 
 def _without_values(summary: Summary) -> str:

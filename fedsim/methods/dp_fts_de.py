@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import Schedule, own_probability_schedule
+from fedsim.methods.own_probability import Schedule, ScheduleSetting, own_probability_schedule
 from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
@@ -151,7 +151,7 @@ class DPFTSDE:
         initial_points: int = 10,
         initial_design: DesignKind = "uniform",
         local_initial_design: bool = True,
-        own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(t)",
+        own_probability: ScheduleSetting = "1 - 1/sqrt(t)",
         share_until: int | None = None,
         message: MessageSettings = MessageSettings(),
         weights: WeightSchedule = WeightSchedule(),

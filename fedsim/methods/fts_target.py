@@ -33,8 +33,7 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.helped_agent import HELPERS_MESSAGE, HelpedAgent
@@ -48,7 +47,7 @@ from fedsim.methods.helpers_first import (
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import Schedule as OwnProbability
-from fedsim.methods.own_probability import own_probability_schedule
+from fedsim.methods.own_probability import ScheduleSetting, own_probability_schedule
 from fedsim.methods.preferences import Preferences, preferences_of
 from fedsim.methods.roles import Targets, roles_of
 from fedsim.protocol import AgentId, AgentProgram, Context, Payload, Proposal, ServerProgram
@@ -92,7 +91,7 @@ class FTSTarget:
         initial_design: DesignKind = "uniform",
         helper_queries: int = 50,
         helper_design: HelperDesign = "thompson",
-        own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(max(t, 2))",
+        own_probability: ScheduleSetting = "1 - 1/sqrt(max(t, 2))",
         preferences: Literal["uniform", "learned"] | list[float] | dict[int, float] = "uniform",
         renew: Renewal = "never",
         helpers_continue: bool = True,

@@ -23,6 +23,9 @@ from fedsim.usercode.loading import load_class
 Schedule = Callable[[int], float]
 """p_t in [0, 1] of an agent's t-th query, t = 1, 2, ...; the same for the same t."""
 
+ScheduleSetting = str | float | Mapping[str, Any]
+"""p_t as it is configured, see :func:`own_probability_schedule`."""
+
 _EXPECTED = (
     "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, max(t, 2) in place of "
     "t, a constant in [0, 1], or a class of yours as module:Class"
@@ -93,7 +96,7 @@ _POWER = re.compile(rf"1-1/{_TIME}(?:\^|\*\*)?(?P<exponent>\d+\.?\d*|\.\d+|)")
 
 
 def own_probability_schedule(
-    given: str | float | Mapping[str, Any], where: str = "method.own_probability"
+    given: ScheduleSetting, where: str = "method.own_probability"
 ) -> Schedule:
     """Return p_t as configured: a constant, ``1 - 1/t^e``, or a user's class.
 

@@ -60,8 +60,9 @@ class _Outcome(_Strict):
     first_failure: str | None = None
     releases_refused: int = 0
     epsilon: _Epsilon | _NotAccounted | _Nothing
-    objective_seconds: float
-    other_seconds: float
+    objective_seconds: Number
+    other_seconds: Number
+    lost_times: str | None = None
     traffic: dict[str, list[int]] = {}
 
 

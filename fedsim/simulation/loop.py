@@ -36,8 +36,10 @@ from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
+from fedsim.record.timings import open_timings
 from fedsim.resources import Resources
-from fedsim.simulation.fleet import RecordingFleet, Transport
+from fedsim.simulation.exchange import Transport
+from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.releases import Releases
 from fedsim.simulation.rounds import servers_fault
 from fedsim.usercode.calling import expect, offers, user_code
@@ -111,7 +113,7 @@ def simulate(
         aggregators = aggregators_of(program)
     position = start.position
     with ExitStack() as files:
-        timings = files.enter_context(closing(LineWriter(folder.timings)))
+        timings = files.enter_context(closing(open_timings(folder.timings, simulation.run)))
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))

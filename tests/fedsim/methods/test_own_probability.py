@@ -123,3 +123,26 @@ def test_a_mapping_names_a_class(here: Path) -> None:
     for given in ({"queries": 3}, {"name": "1 - 1/t"}):
         with pytest.raises(ConfigError, match=r"own_probability\.name: expected a class of yours"):
             run(given)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("fbo-fedgp", "mixing"), ("fbo-fedgp-tr", "own_probability")],
+)
+def test_all_methods_take_a_class_with_settings(
+    here: Path, user_module: UserModule, method: str, setting: str
+) -> None:
+    config: dict[str, Any] = {
+        "scenario": {"name": "functions", "function": "sphere", "dimension": 2, "agents": 3},
+        "method": {
+            "name": method,
+            "encryption": "plain",
+            setting: {"name": f"{user_module(CLASSES)}:Ramp", "queries": 1},
+            "acquisition": {"candidates": 8, "near": 4, "starts": 1},
+        },
+        "rounds": 3,
+        "backend": "serial",
+    }
+    table = fedsim.run(config).observations
+    assert set(table[table["round"] == 1]["source"]) == {"global"}
+    assert set(table[table["round"] > 1]["source"]) == {"own"}
