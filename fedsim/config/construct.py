@@ -67,9 +67,9 @@ def targets_of(method: Method, agents: int) -> tuple[AgentId, ...] | None:
     Raises:
         RunError: if the method names none, or one that the run does not have.
     """
-    if not offers(method, HasTargets):
-        return None
     with user_code("the method failed to return its target agents"):
+        if not offers(method, HasTargets):  # reads a property, which may raise
+            return None
         found = sorted(set(method.target_agents))
     known = bool(found) and set(found) <= set(range(agents))
     expect(known, "the method's target_agents", f"some of the agents 0 to {agents - 1}", found)

@@ -62,6 +62,7 @@ class Tally:
         targets: the agents whose values count; None: all.
         round: the round of the last step, -1 before the initial design.
         evaluations: how many succeeded.
+        counted: how many of them count: the targets', from round 0 on.
         failed: how many failed and were skipped.
         absences: how often an agent was absent from a step.
         present: the targets that took part in the last round.
@@ -73,6 +74,7 @@ class Tally:
     targets: tuple[AgentId, ...] | None = None
     round: int = -1
     evaluations: int = 0
+    counted: int = 0
     failed: int = 0
     absences: int = 0
     present: set[AgentId] = field(default_factory=set)
@@ -105,6 +107,7 @@ class Tally:
         for one in entry.observations:
             if not self._counts[one.agent]:
                 continue
+            self.counted += 1
             observed = self._sign * one.y
             noiseless = -math.inf if one.noiseless is None else self._sign * one.noiseless
             if observed > self._observed[one.agent]:

@@ -30,6 +30,7 @@ class RoundRow:
         round: the round.
         scores: how good the agents' points are.
         evaluations: how many succeeded so far, by all agents, before round 0 and helpers' too.
+        counted: how many of them count: the targets', from round 0 on.
         mean_regret: mean regret of the round's evaluations; NaN if there are none or it is unknown.
         mean_cumulative_regret: sum over rounds of the mean regret of their queries. The initial
             design, which an agent that was absent at first makes later, is no query.
@@ -40,6 +41,7 @@ class RoundRow:
     round: int
     scores: Scores
     evaluations: int
+    counted: int
     mean_regret: float
     mean_cumulative_regret: float
     coinciding: float
@@ -114,11 +116,14 @@ class Reading:
         while len(self.rows) <= last:
             self._cumulative += self._query_regrets / self._queries if self._queries else 0.0
             mean = self._regrets / self._evaluated if self._evaluated else math.nan
-            scores, made = self.tally.scores(), self.tally.evaluations
+            scores, tally = self.tally.scores(), self.tally
+            made, counted = tally.evaluations, tally.counted
             queries = self._points.total()
             alone = sum(1 for count in self._points.values() if count == 1)
             coinciding = (queries - alone) / queries if queries else math.nan
-            row = RoundRow(len(self.rows), scores, made, mean, self._cumulative, coinciding)
+            row = RoundRow(
+                len(self.rows), scores, made, counted, mean, self._cumulative, coinciding
+            )
             self.rows.append(row)
             self._clear()
 

@@ -103,7 +103,7 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     Means are over the ``agents`` that have observed something so far: if some start late or never,
     means of different rounds or runs are over different agents. If there are none, they are NaN.
     """
-    rows, tally = reading.rows, reading.tally
+    rows, tally, facts = reading.rows, reading.tally, reading.facts
     table = pd.DataFrame([asdict(row.scores) for row in rows], columns=SCORES)
     names = table.columns.drop("agents")
     table[names] = table[names].astype(float)  # None is NaN
@@ -111,6 +111,8 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     table = table.drop(columns=[n for n in names if not known[n.rpartition("_")[2]]])
     table.insert(0, "round", np.array([row.round for row in rows], dtype=int))
     table["evaluations"] = np.array([row.evaluations for row in rows], dtype=int)
+    if facts.targets is not None:
+        table["target_evaluations"] = np.array([row.counted for row in rows], dtype=int)
     table["coinciding"] = np.array([row.coinciding for row in rows], dtype=float)
     if tally.knows_regret:
         table["mean_regret"] = [row.mean_regret for row in rows]

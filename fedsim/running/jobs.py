@@ -74,7 +74,7 @@ class Listener:
         """A job starts or resumes."""
 
     def progress(self, job: Job, progress: Progress) -> None:
-        """A job finished a round."""
+        """A job finished a round, or a step before round 0: its round is then -1."""
 
     def waiting(self, job: Job, why: str) -> None:
         """A job waits for something that is not its work; an empty text: no longer."""

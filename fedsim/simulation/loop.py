@@ -31,6 +31,7 @@ from fedsim.protocol import (
 from fedsim.record.journal import open_journal
 from fedsim.record.lines import LineWriter
 from fedsim.record.logs import Log
+from fedsim.record.observer import Event, StepTaken
 from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
@@ -95,7 +96,7 @@ def simulate(
         scenario: the run's scenario.
         method: the run's method; makes the server program.
         transport: carries calls to the agents.
-        notify: called with the progress after each round.
+        notify: called with the progress after each round, and each step before round 0.
         stopped: checked after each round; True ends the run with ``Interrupted``.
         agents_are_here: whether the agents work in this thread; their CPU time is then not
             the server's.
@@ -127,13 +128,20 @@ def simulate(
         releases = Releases(
             position, journal, spec.seed, recorder, simulation.budget, kept, simulation.run
         )
+
+        def observe(event: Event) -> None:
+            recorder(event)
+            if isinstance(event, StepTaken) and event.entry.t < 0:  # it may take long
+                recorder.finish_round(-1, position.ledger)
+                notify(recorder.progress)
+
         fleet = RecordingFleet(
             transport,
             tuple(range(scenario.agents)),
             spec.seed,
             position,
             journal,
-            recorder,
+            observe,
             releases,
             aggregators,
             spec.availability,
