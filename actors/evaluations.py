@@ -22,17 +22,14 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
-from fedsim.config.construct import build_scenario
-from fedsim.config.spec import RunSpec
-from fedsim.errors import ObjectiveError, RunError, UserCodeError
+from fedsim.errors import ObjectiveError
 from fedsim.protocol import AgentId
 from fedsim.record.capture import captured
 from fedsim.record.logfolder import LogFolder
 from fedsim.record.logs import running, turn_of
-from fedsim.resources import declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import hung, where
-from fedsim.simulation.evaluation import build_objective, call_with_retries, no_number
+from fedsim.simulation.evaluation import call_with_retries, no_number
 from fedsim.space import Value
 from fedsim.usercode.calling import user_stack
 from fedsim.usercode.importing import activate
@@ -111,34 +108,6 @@ class _Overdue(BaseException):
     def __init__(self, stack: str) -> None:
         super().__init__(stack)
         self.stack = stack
-
-
-@ray.remote(num_cpus=0, max_retries=-1)
-def build_objectives(spec: RunSpec, agents: tuple[AgentId, ...], logs: LogFolder) -> Any:
-    """Return a list of all objectives' resources, followed by each objective as its own value.
-
-    Raises:
-        FedsimError: if the scenario or an objective cannot be built.
-    """
-    with captured(logs.open("objectives")) as log:
-        try:
-            return _build(spec, agents)
-        except UserCodeError as error:
-            error.add_output(log.last_lines())
-            raise
-
-
-def _build(spec: RunSpec, agents: tuple[AgentId, ...]) -> list[Any]:
-    scenario = build_scenario(spec)
-    objectives = [build_objective(spec, scenario, agent) for agent in agents]
-    needs = [spec.resources or declared_resources(objective) for objective in objectives]
-    for agent, need in zip(agents, needs, strict=True):
-        if need is None:
-            raise RunError(
-                f"scenario {spec.scenario_name!r}: the objective of agent {agent} declares no "
-                "resources, agent 0's does; either all objectives of a run must, or none"
-            )
-    return [needs, *objectives]
 
 
 @ray.remote(max_retries=0)

@@ -11,25 +11,23 @@ from typing import Any
 
 import ray
 from ray.exceptions import (
-    GetTimeoutError,
     NodeDiedError,
     OutOfMemoryError,
     RayError,
     RayTaskError,
     WorkerCrashedError,
 )
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, build_objectives, evaluate_point
-from fedsim.actors.nodes import check_room, free_words, reason, unforeseen
+from fedsim.actors.evaluations import GRACE_SECONDS, Result, Work, evaluate_point
+from fedsim.actors.nodes import free_words, reason, unforeseen
+from fedsim.actors.objectives import Objectives, objectives_of
 from fedsim.config.model import DeadlinesConfig
 from fedsim.config.spec import RunSpec
-from fedsim.errors import FedsimError, Interrupted, ObjectiveError, ResourceError, RunError
+from fedsim.errors import Interrupted, ObjectiveError, ResourceError, RunError
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Failed, Recorded
 from fedsim.record.evaluationlog import EvaluationLog
 from fedsim.record.logfolder import LogFolder
-from fedsim.resources import Resources
 from fedsim.simulation.calls import Call, Evaluated, Proposed, where
 from fedsim.space import Space
 
@@ -96,9 +94,7 @@ class TaskEvaluator:
         self._log = log
         self._logs = logs
         self._stopped = stopped
-        self._needs: list[Resources] = []
-        self._objectives: list[Any] = []
-        self._code: Any = None
+        self._objectives: Objectives | None = None
         self._pending: dict[Any, _Evaluation] = {}
 
     def evaluate(self, call: Call, proposed: Sequence[Proposed]) -> dict[AgentId, Evaluated]:
@@ -109,8 +105,8 @@ class TaskEvaluator:
             ResourceError: if there are not enough resources for the tasks.
             Interrupted: if ``stopped`` returns True.
         """
-        if not self._objectives:
-            self._build()
+        if self._objectives is None:
+            self._objectives = objectives_of(self._spec, self._agents, self._deadlines, self._logs)
         self._log.begin(call.settled)
         outcomes: dict[tuple[AgentId, int], Recorded | Failed] = {}
         seconds = dict.fromkeys((p.agent for p in proposed), 0.0)
@@ -131,40 +127,6 @@ class TaskEvaluator:
             )
             for p in proposed
         }
-
-    def _build(self) -> None:
-        """Build all objectives in one task on this node; they stay in Ray's object store.
-
-        Raises:
-            FedsimError: if one cannot be built or sent, or needs more than any node has.
-        """
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        count = 1 + len(self._agents)
-        # Ray's type stubs do not know several returns.
-        task: Any = build_objectives.options(num_returns=count, scheduling_strategy=here)
-        needs, *objectives = task.remote(self._spec, self._agents, self._logs)
-        patience = self._deadlines.start + self._deadlines.evaluation
-        try:
-            # Also get the first objective, to check that objectives can be sent at all.
-            self._needs, _ = ray.get([needs, objectives[0]], timeout=patience)
-        except GetTimeoutError:
-            raise RunError(
-                f"the objectives were not built within {patience:g} s; deadlines.start and "
-                "deadlines.evaluation set the limit"
-            ) from None
-        except RayTaskError as error:
-            if isinstance(error.cause, FedsimError):
-                raise error.cause from None
-            raise RunError(
-                f"the objectives cannot be sent to Ray tasks: {error.cause}; objectives that "
-                "declare resources must be picklable"
-            ) from None
-        except RayError as error:
-            raise RunError(f"building the objectives failed: {reason(error)}") from None
-        for agent, need in zip(self._agents, self._needs, strict=True):
-            check_room(need, f"an evaluation of agent {agent}")
-        self._code = ray.put(self._spec.code)
-        self._objectives = objectives
 
     def _evaluation(self, t: int, proposed: Proposed, index: int) -> _Evaluation:
         proposal = proposed.proposals[index]
@@ -210,14 +172,15 @@ class TaskEvaluator:
             self._check_silence(heard)
 
     def _send(self, one: _Evaluation) -> Any:
+        assert self._objectives is not None
         one.attempts += 1
-        needs = self._needs[one.work.agent]
+        needs = self._objectives.needs[one.work.agent]
         return evaluate_point.options(
             num_cpus=needs.cpus,
             num_gpus=needs.gpus,
             memory=int(needs.memory_megabytes * 1e6) or None,
             scheduling_strategy="SPREAD",
-        ).remote(one.work, [self._code, self._objectives[one.work.agent]])
+        ).remote(one.work, self._objectives.parts(one.work.agent))
 
     def _received(self, ref: Any) -> Result:
         """Return a task's result.
@@ -272,7 +235,8 @@ class TaskEvaluator:
         tries = self._spec.retries + 1
         longest = (self._deadlines.evaluation + GRACE_SECONDS) * tries + self._deadlines.start
         if self._pending and time.monotonic() - heard > longest:
-            needs = self._needs[next(iter(self._pending.values())).work.agent]
+            assert self._objectives is not None
+            needs = self._objectives.needs[next(iter(self._pending.values())).work.agent]
             raise ResourceError(
                 f"none of {len(self._pending)} evaluation tasks ended within {longest:g} s, "
                 f"perhaps for lack of room: one needs {needs.describe()}, available: "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import ray
@@ -18,6 +17,7 @@ from ray.exceptions import RayError, RayTaskError
 from fedsim.actors.host import Assignment
 from fedsim.actors.nodes import reason, unforeseen
 from fedsim.actors.pool import Host, HostPool
+from fedsim.actors.shares import Part, Share, deal
 from fedsim.config.spec import RunSpec
 from fedsim.errors import (
     ConfigError,
@@ -55,38 +55,6 @@ GRACE_SECONDS = 5.0
 
 POLL_SECONDS = 0.5
 """How often a wait for answers checks for dead or hung hosts. Answers do not wait for it."""
-
-
-@dataclass
-class Share:
-    """Some of the run's agents and their host.
-
-    Attributes:
-        agents: the agents, ascending.
-        host: the host.
-        assigned: whether the host has built them.
-    """
-
-    agents: tuple[AgentId, ...]
-    host: Host
-    assigned: bool = False
-
-
-@dataclass
-class Part:
-    """A share's part of the current call.
-
-    Attributes:
-        share: the share.
-        tasks: its agents' tasks.
-        attempts: how often it was sent.
-        hung: whether an objective hung before.
-    """
-
-    share: Share
-    tasks: tuple[Task, ...]
-    attempts: int = 0
-    hung: bool = False
 
 
 class RayTransport:
@@ -129,7 +97,7 @@ class RayTransport:
         ]
 
     def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """See :class:`fedsim.simulation.fleet.Transport`."""
+        """See :class:`fedsim.simulation.exchange.Transport`."""
         new = [task for task in tasks if call.evaluate and task.recorded is None]
         if self._evaluator is None or not new:
             answers: dict[AgentId, Answer] = self._exchange("handle", call, tasks)
@@ -251,12 +219,12 @@ class RayTransport:
             cause = error.cause
             if isinstance(cause, ConfigError):  # the driver could build the same, this node cannot
                 raise RunError(
-                    f"a host of {_names(part)} cannot build its agents: {cause}; "
+                    f"a host of {part.names} cannot build its agents: {cause}; "
                     "every node needs the same packages and files"
                 ) from None
             if isinstance(cause, FedsimError):
                 raise cause from None
-            raise unforeseen(f"a host of {_names(part)}", error) from None
+            raise unforeseen(f"a host of {part.names}", error) from None
         part.share.host.alive, part.share.host.silent = True, 0.0
         return results
 
@@ -264,7 +232,7 @@ class RayTransport:
         """Move a part to a new host after its host was lost; errors as in :meth:`_given_up`."""
         if part.attempts >= ATTEMPTS:
             error = UserCodeError(
-                f"the host of {_names(part)} died {ATTEMPTS} times in round {call.t} ({why}); an "
+                f"the host of {part.names} died {ATTEMPTS} times in round {call.t} ({why}); an "
                 "objective that ends its process or runs out of memory does this"
             )
             error.add_output(unfinished(self._logs.path_of(self._name(part.share.host))))
@@ -285,23 +253,3 @@ class RayTransport:
                 raise problem
             part.hung = True
         return self._lost(part, call, str(problem))
-
-
-def deal(agents: int, hosts: int) -> list[tuple[AgentId, ...]]:
-    """Return each host's agents, assigned in alternating order (hosts 0, 1, 2, 2, 1, 0, 0, ...).
-
-    Neighbours often cost about the same, and costs often rise or fall with the agent's number.
-    """
-    hands: list[list[AgentId]] = [[] for _ in range(hosts)]
-    for agent in range(agents):
-        lap, place = divmod(agent, hosts)
-        hands[hosts - 1 - place if lap % 2 else place].append(agent)
-    return [tuple(hand) for hand in hands]
-
-
-def _names(part: Part) -> str:
-    agents = part.share.agents
-    told = [str(agent) for agent in agents]
-    if len(told) > 4:
-        told[2:-1] = ["..."]
-    return f"agent{'s' * (len(agents) > 1)} {', '.join(told)}"

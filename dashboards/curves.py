@@ -162,6 +162,8 @@ def _places(one: Entrant, x: Axis) -> pd.DataFrame:
         counts = one.wide("evaluations", 0, one.last)
         rounds = np.repeat(counts.index.to_numpy(dtype=float)[:, None], counts.shape[1], axis=1)
         return pd.DataFrame(rounds, counts.index, counts.columns)
+    if x == "evaluations" and one.targets is not None:
+        return one.wide("target_evaluations", 0, one.last) / len(one.targets)
     if x == "evaluations":
         return one.wide("evaluations", 0, one.last) / one.agents
     columns = [str(name) for name in one.rounds if str(name).startswith("epsilon")]

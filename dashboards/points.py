@@ -195,6 +195,8 @@ def _panel(
     shown = table[table["round"] >= 0]
     if agent is not None:
         shown = shown[shown["agent"] == agent]
+    elif facts.targets is not None:
+        shown = shown[shown["agent"].isin(facts.targets)]
     if not len(shown):
         return None
     x, y = (tuple(shown[f"point.{one.name}"].tolist()) for one in axes)
@@ -215,7 +217,7 @@ def _panel(
 
 
 def _optima(run: SeedRun, axes: Axes, agent: AgentId | None) -> tuple[Optimum, ...]:
-    """Return an agent's optimum, or all agents' optima, as far as they are known."""
+    """Return the optimum of an agent, or of all whose results count, as far as they are known."""
     facts = run.facts()
     points = facts.optimal_points or ()
     if len(points) == 1:  # the same for all
@@ -224,6 +226,8 @@ def _optima(run: SeedRun, axes: Axes, agent: AgentId | None) -> tuple[Optimum, .
         return ()
     owners: dict[Pair, list[AgentId]] = {}
     for owner, point in enumerate(points):
+        if agent is None and not facts.is_target(owner):
+            continue
         owners.setdefault((point[axes[0].name], point[axes[1].name]), []).append(owner)
     return tuple(
         Optimum(point, tuple(own)) for point, own in owners.items() if agent is None or agent in own

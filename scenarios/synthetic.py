@@ -45,7 +45,8 @@ class Synthetic:
     All agents start from one function with values in [0, 1]. There are two ways to make them
     differ; exactly one is used:
 
-    - ``perturbation`` d: +d or -d, with equal probability, is added at every grid point;
+    - ``perturbation`` d: +d or -d, with equal probability, is added at every grid point; with
+      several d, agent n has the one with the number n modulo their number (FTS: d_n);
     - ``mixture`` alpha: ``alpha * own + (1 - alpha) * shared``, where ``own`` is the agent's own
       draw with values in [0, 1]. 0 makes all agents alike, 1 makes them independent.
 
@@ -56,8 +57,9 @@ class Synthetic:
             1, the grid has at most 16,384 points in all.
         length_scale: of the squared exponential kernel, in (0, 1].
         noise_variance: of the Gaussian observation noise, at least 0.
-        perturbation: d, at least 0, or None if ``mixture`` is set.
+        perturbation: d, at least 0, or several, or None if ``mixture`` is set.
         mixture: alpha, in [0, 1], or None if ``perturbation`` is set.
+        unchanged: agents that have the shared function itself, in either way; FTS: the target.
         seed: the run's seed; equal seeds give equal functions.
     """
 
@@ -66,16 +68,17 @@ class Synthetic:
     grid_size: int = 1000
     length_scale: float = 0.03
     noise_variance: float = 0.01
-    perturbation: float | None = 0.02
+    perturbation: float | tuple[float, ...] | None = 0.02
     mixture: float | None = None
+    unchanged: tuple[int, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check the ranges.
 
         Raises:
-            ConfigError: if a setting is out of range, or not exactly one of ``perturbation`` and
-                ``mixture`` is set.
+            ConfigError: if a setting is out of range, not exactly one of ``perturbation`` and
+                ``mixture`` is set, or there is no agent of a number in ``unchanged``.
         """
         _require(self.agents >= 1, "agents", "at least 1", self.agents)
         _require(self.dimension >= 1, "dimension", "at least 1", self.dimension)
@@ -99,11 +102,16 @@ class Synthetic:
                 f"perturbation {self.perturbation} and mixture {self.mixture}; "
                 "set exactly one of them to null"
             )
-        if self.perturbation is not None:
+        if self.perturbation == ():
+            raise ConfigError("scenario.perturbation: expected at least one number, got none")
+        for perturbation in self._perturbations:
             expected = "finite and at least 0"
-            _require(0 <= self.perturbation < math.inf, "perturbation", expected, self.perturbation)
+            _require(0 <= perturbation < math.inf, "perturbation", expected, perturbation)
         if self.mixture is not None:
             _require(0 <= self.mixture <= 1, "mixture", "in [0, 1]", self.mixture)
+        for agent in self.unchanged:
+            expected = f"agents of 0 to {self.agents - 1}"
+            _require(0 <= agent < self.agents, "unchanged", expected, agent)
 
     @cached_property
     def space(self) -> Space:
@@ -130,11 +138,20 @@ class Synthetic:
 
         The points are those of the space's grid, in its order: the last axis varies fastest.
         """
+        if agent in self.unchanged:
+            return self._shared.copy()
         if self.mixture is not None:
             return self.mixture * self._draw(agent) + (1 - self.mixture) * self._shared
-        assert self.perturbation is not None  # by __post_init__
+        d = self._perturbations[agent % len(self._perturbations)]
         coins = rng(self.seed, "synthetic perturbation", agent, 0).random(self._points)
-        return self._shared + np.where(coins < 0.5, self.perturbation, -self.perturbation)
+        return self._shared + np.where(coins < 0.5, d, -d)
+
+    @property
+    def _perturbations(self) -> tuple[float, ...]:
+        """All d; empty if ``mixture`` is set."""
+        if self.perturbation is None:
+            return ()
+        return self.perturbation if isinstance(self.perturbation, tuple) else (self.perturbation,)
 
     @cached_property
     def _shared(self) -> Array:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Commands that take minutes are shown whole and tried as a dry run.
-LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy)")
+LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy|fts-synthetic)")
 
 # Targets are tried as a dry run; environment variables may precede make.
 MAKE = re.compile(r"^((?:\w+=\S+ )*)make\b")

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import fmin_l_bfgs_b
 
+from fedsim.acquisition.evaluations import Evaluations
 from fedsim.space import Array, Box
 
 NEWTON_DIMENSIONS = 2
@@ -134,16 +135,24 @@ def quasi_newton(
 
     def descent(u: Array) -> tuple[float, Array]:
         # Clipped, as SciPy's versions differ in whether rounding may lead across a border.
-        values, gradients = function.values_and_gradients(np.clip(u, lower, upper)[None])
+        inside = np.minimum(np.maximum(u, lower), upper)
+        values, gradients = function.values_and_gradients(inside[None])
         return -float(values[0]) / spread, -gradients[0] / spread
 
+    evaluations = Evaluations(descent)
     ends, values = np.empty_like(U), np.empty(len(U))
     for i, start in enumerate(U):
         ends[i] = start
-        lowest = descent(start)[0]
+        lowest = evaluations.value(start)
         for _ in range(_RUNS):
             u, reached, info = fmin_l_bfgs_b(
-                descent, ends[i], bounds=bounds, factr=0.0, pgtol=_SLOPE, maxiter=_RUN_STEPS
+                evaluations.value,
+                ends[i],
+                fprime=evaluations.gradient,
+                bounds=bounds,
+                factr=0.0,
+                pgtol=_SLOPE,
+                maxiter=_RUN_STEPS,
             )
             if not reached < lowest:
                 break

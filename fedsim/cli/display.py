@@ -110,7 +110,11 @@ class LiveDisplay(Listener):
     def progress(self, job: Job, progress: Progress) -> None:
         """Move a job's bar; if no bar can be drawn, print a line now and then."""
         track, now = self._track(job), self._clock()
-        if progress.round < 0 or (track.progress and track.progress.round == progress.round):
+        if progress.round < 0:
+            track.progress = progress if progress.evaluations else track.progress
+            self._log(track)
+            return
+        if track.progress and track.progress.round == progress.round:
             return
         reported = (progress.round, now)
         if track.pace is None:
@@ -177,7 +181,8 @@ class LiveDisplay(Listener):
 
     def _row(self, track: Track, now: float, everything: bool) -> _Line:
         rounds = track.job.config.rounds
-        done = rounds if track.end == "done" else track.progress.round if track.progress else 0
+        done = max(0, track.progress.round) if track.progress else 0
+        done = rounds if track.end == "done" else done
         left = track.end or (track.pace and track.pace.time_left(now)) or "-:--:--"
         note = Text(self._notes.note(track.job, track.progress, everything))
         if track.waiting:
@@ -223,7 +228,8 @@ class LiveDisplay(Listener):
             parts += [track.waiting]
         elif track.progress:
             told = self._notes.note(track.job, track.progress, everything=True)
-            parts += [f"round {track.progress.round} of {track.progress.rounds}, {told}"]
+            t, rounds = track.progress.round, track.progress.rounds
+            parts += [f"round {t} of {rounds}, {told}" if t >= 0 else told]
         parts += [f", {left} left" if left else ""]
         print_text(self._console, "".join(parts))
 

@@ -58,6 +58,8 @@ class Notes:
 
 def progress_note(progress: Progress, epsilon: str) -> str:
     """Return a short summary of a run: its scores, ``epsilon``, agents, speed, failures."""
+    if progress.round < 0:
+        return _preparing(progress)
     scores, values = progress.scores, ""
     if scores.best_observed is not None:  # else nobody has observed anything
         values = f"best observed {significant(scores.best_observed, 3)}, "
@@ -66,11 +68,15 @@ def progress_note(progress: Progress, epsilon: str) -> str:
         else:
             values += f"mean of agents {significant(scores.mean_best_observed, 3)}"
     alive, speed = progress.present, progress.evaluations_per_second
-    some = f"{alive} of " if alive < progress.agents else ""
+    counted, words = progress.agents, f"{progress.agents} agents"
+    if progress.targets is not None:
+        counted = len(progress.targets)
+        words = f"{counted} target{'s' * (counted != 1)} of {progress.agents} agents"
+    some = f"{alive} of " if alive < counted else ""
     parts = (
         values,
         epsilon,
-        f"{some}{progress.agents} agents",
+        f"{some}{words}",
         _failures(progress),
         f"{rate(speed)} eval/s" if math.isfinite(speed) else "",
     )
@@ -79,9 +85,22 @@ def progress_note(progress: Progress, epsilon: str) -> str:
 
 def _short(progress: Progress, epsilon: str) -> str:
     """Return the summary where there is one line per job."""
+    if progress.round < 0:
+        return _preparing(progress)
     best = progress.scores.best_observed
     value = "" if best is None else f"best observed {significant(best, 3)}"
     return ", ".join(filter(None, (value, epsilon, _failures(progress))))
+
+
+def _preparing(progress: Progress) -> str:
+    """Return what a run does before round 0, such as helpers' own queries."""
+    speed = progress.evaluations_per_second
+    parts = (
+        f"{progress.evaluations} evaluations before round 0",
+        _failures(progress),
+        f"{rate(speed)} eval/s" if math.isfinite(speed) else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _failures(progress: Progress) -> str:

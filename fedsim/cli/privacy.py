@@ -19,12 +19,23 @@ if TYPE_CHECKING:  # these take long to import, and --help needs none of them
 
     from fedsim.privacy.accountants import AccountantName, PrivacyLoss
     from fedsim.privacy.calibration import Calibration, Trial, Unknown
+    from fedsim.privacy.events import Sampling
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
 _WORDS: dict[AccountantName, str] = {
     "moments": "moments accountant, as papers report it",
     "rdp": "Renyi (rdp), tighter",
     "pld": "loss distributions (pld), tightest",
+}
+
+_SAMPLINGS: dict[str, Sampling] = {"poisson": "poisson", "fixed": "fixed"}
+_SAMPLED: dict[Sampling, str] = {
+    "poisson": "every agent independently in every round",
+    "fixed": "int(N q) agents in every round, without replacement",
+}
+_REPLACED: dict[Sampling, str] = {
+    "poisson": "as with zeros in their place",
+    "fixed": "as with any others in their place",
 }
 
 _SECONDS_BETWEEN_LINES = 2.0
@@ -35,6 +46,9 @@ _INFINITE = (
 privacy_app = typer.Typer(help="Privacy losses, computed before anything is run.")
 
 Agents = Annotated[int, typer.Option(help="Number of agents N; delta is N^-1.1 by default.")]
+SamplingOption = Annotated[
+    str, typer.Option("--sampling", help="poisson, or fixed: int(N q) agents in every round.")
+]
 Delta = Annotated[float | None, typer.Option(help="Failure probability, between 0 and 1.")]
 
 
@@ -45,20 +59,24 @@ def subsampled_command(
     noise_multiplier: Annotated[float, typer.Option(help="Noise over clipping bound, z.")],
     rounds: Annotated[int, typer.Option(help="Number of queries T; each costs one release.")],
     delta: Delta = None,
+    sampling: SamplingOption = "poisson",
     as_json: JsonOption = False,
 ) -> None:
     """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
     from fedsim.privacy.accountants import STRICT_DELTA, make_accountant
     from fedsim.privacy.calibration import constant_loss
 
-    delta = _delta(agents, delta)
+    delta, how = _delta(agents, delta), _sampling(sampling)
     _check_setting(sampling_rate, noise_multiplier, rounds)
 
     def loss(name: AccountantName, delta: float) -> PrivacyLoss:
-        return constant_loss(sampling_rate, noise_multiplier, rounds, delta, accountants[name])
+        z, accountant = noise_multiplier, accountants[name]
+        return constant_loss(sampling_rate, z, rounds, delta, accountant, how, agents)
 
-    accountants = {name: make_accountant(name) for name in _WORDS}
-    losses = {name: loss(name, delta) for name in _WORDS}
+    accountants = {
+        name: make_accountant(name) for name in _WORDS if how == "poisson" or name != "moments"
+    }
+    losses = {name: loss(name, delta) for name in accountants}
     small: dict[AccountantName, PrivacyLoss] = {
         "rdp": loss("rdp", STRICT_DELTA),
         "pld": loss("pld", STRICT_DELTA),
@@ -67,7 +85,7 @@ def subsampled_command(
         print_json(_losses_record(delta, losses, small))
     else:
         make_console().print(_losses_table(delta, losses, small))
-        make_console().print(_meaning())
+        make_console().print(_meaning(how))
         if math.isinf(losses["pld"].epsilon):
             make_console().print(_INFINITE)
 
@@ -82,6 +100,7 @@ def calibrate_command(
     rounds: Annotated[int | None, typer.Option(help="T; found if left out.")] = None,
     delta: Delta = None,
     accountant: Annotated[str, typer.Option(help="moments, rdp or pld.")] = "pld",
+    sampling: SamplingOption = "poisson",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -92,7 +111,7 @@ def calibrate_command(
     from fedsim.privacy.accountants import make_accountant
     from fedsim.privacy.calibration import calibrate
 
-    delta = _delta(agents, delta)
+    delta, how = _delta(agents, delta), _sampling(sampling)
     _check_setting(sampling_rate, noise_multiplier, rounds)
     require(0 < epsilon < math.inf, "--epsilon", "a finite number above 0", epsilon)
     if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
@@ -111,6 +130,8 @@ def calibrate_command(
             sampling_rate=sampling_rate,
             noise_multiplier=noise_multiplier,
             rounds=rounds,
+            sampling=how,
+            agents=agents,
             on_trial=_told(status.update if console.is_terminal else console.print),
         )
     if as_json:
@@ -121,7 +142,7 @@ def calibrate_command(
             f"{significant(result.loss.epsilon, 5)} at delta {result.loss.delta:.3g}; accountant: "
             f"{_WORDS[result.loss.accountant]}."
         )
-        make_console().print(_meaning())
+        make_console().print(_meaning(how))
 
 
 def _told(tell: Callable[[str], None]) -> Trial:
@@ -148,15 +169,13 @@ def _losses_record(
     losses: dict[AccountantName, PrivacyLoss],
     small: dict[AccountantName, PrivacyLoss],
 ) -> dict[str, Any]:
-    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
-
     record: dict[str, Any] = {
         "delta": delta,
         **{name: loss.epsilon for name, loss in losses.items()},
         "delta_1e-5": {name: loss.epsilon for name, loss in small.items()},
         "pld_source": losses["pld"].source,
-        "neighbouring_relation": NEIGHBOURING_RELATION,
-        "sampling": SAMPLING,
+        "neighbouring_relation": losses["pld"].neighbouring_relation,
+        "sampling": losses["pld"].sampling,
     }
     if math.isinf(losses["pld"].epsilon):  # JSON has no infinity: the losses are null
         record["infinite"] = _INFINITE
@@ -197,15 +216,21 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
     }
 
 
-def _meaning() -> str:
-    from fedsim.privacy.accountants import NEIGHBOURING_RELATION, SAMPLING
+def _meaning(how: Sampling) -> str:
+    from fedsim.privacy.accountants import NEIGHBOURING_RELATIONS, SAMPLINGS
 
     return (
-        f"Neighbouring relation: {NEIGHBOURING_RELATION}. Any broadcast is at most e^epsilon times "
-        "as likely, up to probability delta, with one agent's messages as with zeros in their "
-        f"place. Sampling: {SAMPLING}, every agent independently in every round; it counts only if "
-        "nobody learns who was sampled."
+        f"Neighbouring relation: {NEIGHBOURING_RELATIONS[how]}. Any broadcast is at most e^epsilon "
+        f"times as likely, up to probability delta, with one agent's messages {_REPLACED[how]}. "
+        f"Sampling: {SAMPLINGS[how]}, {_SAMPLED[how]}; it counts only if nobody learns who was "
+        "sampled."
     )
+
+
+def _sampling(given: str) -> Sampling:
+    if given not in _SAMPLINGS:
+        raise ConfigError(f"--sampling: unknown name {given!r}{nearest(given, _SAMPLINGS)}")
+    return _SAMPLINGS[given]
 
 
 def _delta(agents: int, delta: float | None) -> float:

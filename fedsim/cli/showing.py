@@ -109,8 +109,9 @@ def _sentence(one: SeedRun, status: Status) -> str:
     parts = (
         f"{one.name}: {status.state}",
         f"{max(0, progress.round)} of {progress.rounds} rounds",
-        progress_note(progress, told) if progress.round >= 0 else "",
-        f"{progress.evaluations} evaluations" if progress.evaluations else "",
+        progress_note(progress, told) if progress.round >= 0 or progress.evaluations else "",
+        f"speed unknown ({status.lost_times})" if status.lost_times else "",
+        f"{progress.evaluations} evaluations" if progress.round >= 0 else "",
         f"{status.under_way} more done in the next step" if status.under_way else "",
         f"about {duration(left)} left" if left is not None and status.state == "running" else "",
     )

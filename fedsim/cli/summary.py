@@ -17,7 +17,7 @@ from fedsim.cli.notes import rate
 from fedsim.cli.tables import print_table
 from fedsim.errors import listed
 from fedsim.results.digits import significant
-from fedsim.results.scores import known, mean_and_error, shown_scores
+from fedsim.results.scores import known, mean_and_error, shown_scores, target_words
 
 Summary = dict[str, Any]
 
@@ -29,11 +29,12 @@ def print_outcome(console: Console, summaries: Sequence[Summary]) -> None:
     evaluations that failed, agents without values, and a lost journal.
     """
     print_table(console, _closing_table(summaries))
-    for line in (*_baselines(summaries), *_traffic(summaries)):
+    for line in (*_targets(summaries), *_baselines(summaries), *_traffic(summaries)):
         print_text(console, line)
     for line in (
         *(_failures(s) for s in summaries if s.get("evaluations_failed")),
         *(_without_values(s) for s in summaries if _left_out(s)),
+        *(_named(s, f"its times are unknown: {s['lost_times']}") for s in summaries if _untimed(s)),
         *(_named(s, s["lost"]) for s in summaries if s["status"] == "done" and s.get("lost")),
     ):
         print_text(console, line, "yellow")
@@ -88,8 +89,11 @@ def _row(seeds: Sequence[Summary], scores: Sequence[str], columns: Sequence[str]
     row += [cells[name] for name in columns]
     rates = known(done, "evaluations_per_second")
     row.append(rate(mean(rates)) if rates else "")
-    seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
-    row.append(significant(seconds, 2 if seconds < 10 else 4))
+    if any(_untimed(s) for s in done):
+        row.append("")
+    else:
+        seconds = sum(s["objective_seconds"] + s["other_seconds"] for s in done)
+        row.append(significant(seconds, 2 if seconds < 10 else 4))
     return row
 
 
@@ -109,6 +113,21 @@ def _loss(epsilon: dict[str, Any], accountant: str = "pld") -> str:
         return ""
     loss = epsilon[accountant]
     return "∞" if loss is None or math.isinf(loss) else significant(loss, 3)
+
+
+def _targets(summaries: Sequence[Summary]) -> list[str]:
+    """Return whose scores they are, for the variants that have targets."""
+    variants: dict[str, list[str]] = {}
+    for one in summaries:
+        if one.get("targets") is not None:
+            variants.setdefault(target_words(one["targets"]), []).append(str(one["variant"]))
+    everybody = len(variants) == 1 and all(one.get("targets") is not None for one in summaries)
+    if everybody:
+        return [f"scores are those of {words}" for words in variants]
+    return [
+        f"scores of {listed(dict.fromkeys(own))} are those of {words}"
+        for words, own in variants.items()
+    ]
 
 
 def _baselines(summaries: Sequence[Summary]) -> list[str]:
@@ -147,11 +166,23 @@ def _failures(summary: Summary) -> str:
 
 
 def _left_out(summary: Summary) -> int:
-    return int(summary.get("agents", 0) - summary.get("agents_with_values", 0))
+    return _counted(summary) - int(summary.get("agents_with_values", 0))
+
+
+def _counted(summary: Summary) -> int:
+    """Return how many agents' results count: the targets, where a method has some."""
+    targets = summary.get("targets")
+    return int(summary.get("agents", 0)) if targets is None else len(targets)
+
+
+def _untimed(summary: Summary) -> bool:
+    """Return whether a finished seed's times are lost."""
+    return summary["status"] == "done" and bool(summary.get("lost_times"))
 
 
 def _without_values(summary: Summary) -> str:
-    some = f"{_left_out(summary)} of {summary['agents']} agents, which have no value"
+    kind = "agents" if summary.get("targets") is None else "targets"
+    some = f"{_left_out(summary)} of {_counted(summary)} {kind}, which have no value"
     return _named(summary, f"the means leave out {some}")
 
 
@@ -192,9 +223,11 @@ def privacy_sentence(epsilon: dict[str, Any]) -> str:
             f"{_releases(epsilon['releases'])}, of a kind that no accountant supports "
             f"({epsilon['not_accounted']}): ε is unknown."
         )
+    papers = ""
+    if "moments" in epsilon:
+        papers = f"; the paper's moments accountant says {_loss(epsilon, 'moments')}"
     return (
         f"ε = {_loss(epsilon)} at δ = {significant(epsilon['delta'], 2)} "
-        f"(accountant pld; the paper's moments accountant says "
-        f"{_loss(epsilon, 'moments')}) for {_releases(epsilon['releases'])}; neighbours: "
+        f"(accountant pld{papers}) for {_releases(epsilon['releases'])}; neighbours: "
         f"{epsilon['neighbouring_relation']} of one agent; sampling: {epsilon['sampling']}."
     )

@@ -21,9 +21,9 @@ from fedsim.config.schema import Settings, constructor_schema, validate
 from fedsim.config.spec import RunSpec
 from fedsim.config.words import short, written
 from fedsim.errors import ConfigError, nearest
-from fedsim.protocol import Context, Method, PlansCosts, PrivacyEvent
+from fedsim.protocol import AgentId, Context, HasTargets, Method, PlansCosts, PrivacyEvent
 from fedsim.space import Space
-from fedsim.usercode.calling import offers, user_code
+from fedsim.usercode.calling import expect, offers, user_code
 from fedsim.usercode.importing import activate
 from fedsim.usercode.loading import class_path
 from fedsim.usercode.sources import UserCode
@@ -59,6 +59,21 @@ def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
         return ()
     with user_code("the method failed to return its planned costs"):
         return method.planned_costs()
+
+
+def targets_of(method: Method, agents: int) -> tuple[AgentId, ...] | None:
+    """Return the agents whose results count, ascending; None if all agents' do.
+
+    Raises:
+        RunError: if the method names none, or one that the run does not have.
+    """
+    with user_code("the method failed to return its target agents"):
+        if not offers(method, HasTargets):  # reads a property, which may raise
+            return None
+        found = sorted(set(method.target_agents))
+    known = bool(found) and set(found) <= set(range(agents))
+    expect(known, "the method's target_agents", f"some of the agents 0 to {agents - 1}", found)
+    return None if len(found) == agents else tuple(map(int, found))
 
 
 def require_scenario(thing: object, where: str) -> Scenario:

@@ -69,6 +69,9 @@ METHODS: Mapping[str, Entry] = {
     "dp-fts-de": Entry(
         _FTS, "FTS with differential privacy and distributed exploration", required=("dp",)
     ),
+    "fts-target": Entry(
+        "fedsim.methods.fts_target:FTSTarget", "FTS of target agents with helpers (its own paper)"
+    ),
     "fbo-fedgp": Entry(
         "fedsim.methods.fbo_fedgp:FBOFedGP", "encrypted sums of sparse Gaussian processes"
     ),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from fedsim.errors import RunError, require
-from fedsim.protocol import Fleet, Payload, Proposal, Request, RoundInfo, State
+from fedsim.protocol import AgentId, Fleet, Payload, Proposal, Request, RoundInfo, State
 from fedsim.rng import Keys
 from fedsim.space import Box, Space, corner_design, uniform_design
 
@@ -14,14 +15,21 @@ DesignKind = Literal["uniform", "corners"]
 
 
 class SilentServer:
-    """The server of methods without communication: every agent takes a step in every round."""
+    """The server of methods without communication: agents take a step in every round.
+
+    Args:
+        agents: those that do; None: all.
+    """
+
+    def __init__(self, agents: Sequence[AgentId] | None = None) -> None:
+        self._agents = agents
 
     def start(self, fleet: Fleet) -> None:
         """Do nothing."""
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
-        """Let all agents take a step."""
-        fleet.step(t, None)
+        """Let the agents take a step."""
+        fleet.step(t, None, to=self._agents)
         return {}
 
     def state(self) -> State:

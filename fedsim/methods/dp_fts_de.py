@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,7 +48,8 @@ from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import Schedule, own_probability_schedule
+from fedsim.methods.own_probability import Schedule, ScheduleSetting, own_probability_schedule
+from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -80,6 +81,7 @@ class PrivacySettings:
     """Settings of the subsampled Gaussian mechanism; see :mod:`fedsim.privacy.mechanism`.
 
     Attributes:
+        sampling: ``poisson``, or ``fixed``: exactly int(N q) agents in every release.
         sampling_rate: q, the probability with which an agent enters a release.
         noise_multiplier: z; 1 if neither it nor ``epsilon`` is given.
         clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
@@ -94,6 +96,7 @@ class PrivacySettings:
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
+    sampling: Sampling = "poisson"
     sampling_rate: float = 0.25
     noise_multiplier: float | None = None
     clipping_norm: float = 11.0
@@ -148,7 +151,7 @@ class DPFTSDE:
         initial_points: int = 10,
         initial_design: DesignKind = "uniform",
         local_initial_design: bool = True,
-        own_probability: str | float | Mapping[str, Any] = "1 - 1/sqrt(t)",
+        own_probability: ScheduleSetting = "1 - 1/sqrt(t)",
         share_until: int | None = None,
         message: MessageSettings = MessageSettings(),
         weights: WeightSchedule = WeightSchedule(),
@@ -214,6 +217,7 @@ class DPFTSDE:
                 dp.noise_multiplier,
                 self._weights,
                 dp.noise_only,
+                dp.sampling,
             )
         except ConfigError as error:
             raise ConfigError(f"method.dp.{error}") from None

@@ -65,8 +65,7 @@ What the sums reveal: they are exact, so two of them can be subtracted, by anyon
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -77,16 +76,18 @@ from fedsim.methods.fedgp_client import Client, Work
 from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_server import Server
 from fedsim.methods.own_model import SurrogateSettings
-from fedsim.methods.own_probability import OwnProbability, Schedule, own_probability_schedule
+from fedsim.methods.own_probability import (
+    OwnProbability,
+    Schedule,
+    ScheduleSetting,
+    own_probability_schedule,
+)
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
-
-Mixing = str | float | Mapping[str, Any]
-"""One p_t, as it is configured."""
 
 
 class FBOFedGP:
@@ -106,8 +107,8 @@ class FBOFedGP:
             :class:`fedsim.methods.common.InitialDesign`.
         use: ``mixed``; ``local``: only the clients' own models, and no sums; ``global``: only the
             global one, where there is a sum.
-        mixing: p_t, t = 1, 2, ...: as ``own_probability`` of ``fts``, or a list of one for each
-            client.
+        mixing: p_t, t = 1, 2, ...: what other methods name ``own_probability``, or a list of one
+            for each client.
         acquisition: how a query is chosen.
         hyperparameters: ``shared``: length scales and noise ratio are averaged over the clients'
             fits, where at least ``minimum_members`` have one, and the variance is the most likely
@@ -136,7 +137,7 @@ class FBOFedGP:
         initial_points: int = 4,
         initial_design: DesignKind = "uniform",
         use: Literal["mixed", "local", "global"] = "mixed",
-        mixing: Mixing | list[Mixing] = "1 - 1/sqrt(t)",
+        mixing: ScheduleSetting | list[ScheduleSetting] = "1 - 1/sqrt(t)",
         acquisition: AcquisitionSettings = AcquisitionSettings(),
         hyperparameters: Literal["shared", "fixed"] = "shared",
         outputs: Literal["public", "sums"] = "sums",
@@ -207,7 +208,9 @@ class FBOFedGP:
         )
 
 
-def _schedules(use: str, mixing: Mixing | list[Mixing], agents: int) -> list[Schedule]:
+def _schedules(
+    use: str, mixing: ScheduleSetting | list[ScheduleSetting], agents: int
+) -> list[Schedule]:
     """Return the clients' p_t: one for all, or one each."""
     if use != "mixed":
         return [OwnProbability(None, 1.0 if use == "local" else 0.0)]

@@ -52,7 +52,7 @@ from fedsim.methods.fedgp_rounds import Constants, FitRounds
 from fedsim.methods.fedgp_tr_client import RegionClient, RegionWork
 from fedsim.methods.fedgp_tr_server import RegionServer
 from fedsim.methods.own_model import SurrogateSettings
-from fedsim.methods.own_probability import own_probability_schedule
+from fedsim.methods.own_probability import ScheduleSetting, own_probability_schedule
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.region_sums import RegionSums
 from fedsim.methods.robust_outputs import LARGEST
@@ -98,7 +98,7 @@ class FBOFedGPTrustRegions:
         region: RegionSettings = RegionSettings(),
         initial_points: int = 4,
         initial_design: DesignKind = "uniform",
-        own_probability: str | float = 0.3,
+        own_probability: ScheduleSetting = 0.3,
         acquisition: AcquisitionSettings = AcquisitionSettings(beta=0.5),
         output_mean: float = 0.0,
         output_scale: float = 1.0,

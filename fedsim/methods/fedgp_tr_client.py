@@ -15,7 +15,7 @@ from fedsim.methods.own_probability import Schedule, queries_own
 from fedsim.methods.queries import Queries, best_points
 from fedsim.methods.region_sums import RegionSums, prior_deviation
 from fedsim.methods.robust_outputs import robust
-from fedsim.methods.summaries import Basis, basis_of, support_of
+from fedsim.methods.summaries import Basis, basis_of
 from fedsim.methods.trust_regions import region_around
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal, Request
 from fedsim.rng import Keys
@@ -73,8 +73,7 @@ class RegionClient:
         """Return a query from own data, with what is shared of the prior, anywhere."""
         sums, basis = self._work.sums, basis_of(payload)
         if "sum" in payload:
-            total = sums.read(payload["sum"], len(basis.points))
-            deviation = prior_deviation(total.summary, total.count)
+            deviation = sums.read(payload["sum"], len(basis.points)).deviation
         else:
             deviation = prior_deviation(self._summary(basis), float(len(self._outputs)))
         posterior = self._given(basis, None).in_units_of(deviation)
@@ -92,15 +91,14 @@ class RegionClient:
         centres = np.vstack([payload["centre"], best_points(self._inputs, self._outputs)])
         means = posterior.moments(space.embed(centres))[0]
         region = region_around(space, centres[int(np.argmax(means))], float(payload["width"]))
-        posterior = posterior.in_units_of(prior_deviation(total.summary, total.count))
+        posterior = posterior.in_units_of(total.deviation)
         t = int(payload["round"])
         return self._work.queries.choose(posterior, self._inputs, self._outputs, rng, t, region)
 
     def _given(self, basis: Basis, others: Summary | None) -> Marginals:
         """Return the posterior of outputs x given own data and others' summaries."""
         x, Z = robust(self._outputs, basis.units), self._work.context.space.embed(self._inputs)
-        support = support_of(basis, self._work.sums.family)
-        return exact_with_summaries(support, basis.eta, others, Z, x)
+        return exact_with_summaries(self._work.sums.support(basis), basis.eta, others, Z, x)
 
     def _summary(self, basis: Basis) -> Summary:
         return self._work.sums.summary(basis, self._inputs, self._outputs)

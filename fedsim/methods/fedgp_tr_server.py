@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fedsim.acquisition.candidates import sobol_points
 from fedsim.crypto import SecureSum, upload_request
 from fedsim.methods.fedgp_rounds import Carried, Constants, FitRounds
 from fedsim.methods.queries import AcquisitionSettings, Queries
-from fedsim.methods.region_sums import RegionSum, RegionSums, prior_deviation
+from fedsim.methods.region_sums import RegionSum, RegionSums
 from fedsim.methods.robust_outputs import next_units
-from fedsim.methods.summaries import Basis, support_of
+from fedsim.methods.summaries import Basis
 from fedsim.methods.trust_regions import Region, RegionSettings, region_around
 from fedsim.protocol import (
     Aggregator,
@@ -81,7 +82,8 @@ class RegionServer:
             return {}
         region = region_around(self._context.space, self._centre, width)
         generator = rng(self._context.seed, "support-set", SERVER, t)
-        points = region.fill(self._context.space, self._support_size, generator)
+        spread = sobol_points(region.centre.size, self._support_size - 1, generator)
+        points = region.fill(self._context.space, spread)
         constants = self._carried.constants
         basis = Basis(self._context.space.embed(points), constants.logs, constants.units)
         asked = basis.asked(self._fit_rounds.include(t))
@@ -103,14 +105,13 @@ class RegionServer:
     def _take(self, basis: Basis, region: Region, total: RegionSum, t: int) -> None:
         """Move the region's centre, and note what the next summaries have in common."""
         E, D = basis.points.shape[1], self._context.space.dimension
-        support, nobody = support_of(basis, self._sums.family), (np.empty((0, E)), np.empty(0))
+        support, nobody = self._sums.support(basis), (np.empty((0, E)), np.empty(0))
         posterior = exact_with_summaries(support, basis.eta, total.summary, *nobody)
-        deviation = prior_deviation(total.summary, total.count)
         keys, none = Keys(self._context.seed, SERVER, t), (np.empty((0, D)), np.empty(0))
-        scaled = posterior.in_units_of(deviation)
+        scaled = posterior.in_units_of(total.deviation)
         self._centre = self._searches.choose(scaled, *none, keys, t, region)
         means, variances = posterior.moments(basis.points)
-        units = next_units(basis.units, means, deviation**2 * variances)
+        units = next_units(basis.units, means, total.deviation**2 * variances)
         self._carried.constants = Constants(self._sums.next_logs(basis, total), units)
 
     def state(self) -> State:

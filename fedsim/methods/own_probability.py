@@ -1,7 +1,8 @@
 """p_t: how often an agent of a federated method queries from its own model.
 
 Papers: FTS (NeurIPS 2020) and DP-FTS-DE (NeurIPS 2021) allow any increasing sequence in (0, 1]
-that tends to 1; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2. A user's class may compute another.
+that tends to 1; they use 1 - 1/t, 1 - 1/sqrt(t) and 1 - 1/t^2, FTS with p_1 = p_2: that is
+max(t, 2) in place of t. A user's class may compute another.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from fedsim.usercode.loading import load_class
 Schedule = Callable[[int], float]
 """p_t in [0, 1] of an agent's t-th query, t = 1, 2, ...; the same for the same t."""
 
+ScheduleSetting = str | float | Mapping[str, Any]
+"""p_t as it is configured, see :func:`own_probability_schedule`."""
+
 _EXPECTED = (
-    "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, a constant in [0, 1], "
-    "or a class of yours as module:Class"
+    "expected '1 - 1/t', '1 - 1/sqrt(t)', '1 - 1/t^2' or any other exponent, max(t, 2) in place of "
+    "t, a constant in [0, 1], or a class of yours as module:Class"
 )
 
 
@@ -35,14 +39,18 @@ class OwnProbability:
     Attributes:
         exponent: of p_t = 1 - t^-exponent; None for a constant p_t.
         constant: p_t if there is no exponent.
+        first: smaller t have this one's p_t.
     """
 
     exponent: float | None
     constant: float = 0.0
+    first: int = 1
 
     def __call__(self, t: int) -> float:
         """Return p_t, in [0, 1]."""
-        return self.constant if self.exponent is None else 1.0 - float(t) ** -self.exponent
+        if self.exponent is None:
+            return self.constant
+        return 1.0 - math.pow(max(t, self.first), -self.exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +90,13 @@ def queries_own(schedule: Schedule, keys: Keys) -> bool:
     return bool(r <= schedule(keys.step))
 
 
-_POWER = re.compile(r"1-1/t(?:\^|\*\*)?(\d+\.?\d*|\.\d+|)")
+_TIME = r"(?:t|max\(t,(?P<first>[1-9]\d*)\))"
+_ROOT = re.compile(rf"1-1/sqrt\({_TIME}\)")
+_POWER = re.compile(rf"1-1/{_TIME}(?:\^|\*\*)?(?P<exponent>\d+\.?\d*|\.\d+|)")
 
 
 def own_probability_schedule(
-    given: str | float | Mapping[str, Any], where: str = "method.own_probability"
+    given: ScheduleSetting, where: str = "method.own_probability"
 ) -> Schedule:
     """Return p_t as configured: a constant, ``1 - 1/t^e``, or a user's class.
 
@@ -109,11 +119,11 @@ def own_probability_schedule(
         compact = given.replace(" ", "")
         if ":" in compact:
             return _users(compact, {}, where)
-        if compact == "1-1/sqrt(t)":
-            return OwnProbability(0.5)
+        if match := _ROOT.fullmatch(compact):
+            return OwnProbability(0.5, first=int(match["first"] or 1))
         match = _POWER.fullmatch(compact)
-        if match and 0 < (exponent := float(match[1] or 1.0)) < math.inf:
-            return OwnProbability(exponent)
+        if match and 0 < (exponent := float(match["exponent"] or 1.0)) < math.inf:
+            return OwnProbability(exponent, first=int(match["first"] or 1))
         try:
             given = float(compact)
         except ValueError:

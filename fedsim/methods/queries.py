@@ -102,6 +102,7 @@ class Queries:
     def __init__(self, settings: AcquisitionSettings, space: Space) -> None:
         self._settings = settings
         self._space = space
+        self._spread = Memo[Array](2)
         self._candidates = Memo[Array](2)
         self._moments = Memo[tuple[Array, Array]](1)
 
@@ -198,21 +199,23 @@ class Queries:
         """Return candidates all over a region, its centre first, shape (m, D)."""
         if self._space.grid is not None:
             return self._space.grid[region.box.contains(self._space.grid)]
-        generator = rng(seed, "candidates", SERVER, t)
-        return region.fill(self._space, self._settings.candidates, generator)
+        return region.fill(self._space, self._evenly(seed, t)[: self._settings.candidates - 1])
+
+    def _evenly(self, seed: int, t: int) -> Array:
+        """Return points all over the cube, shape (candidates, D)."""
+        count, dimension = self._settings.candidates, self._space.dimension
+
+        def draw() -> Array:
+            return sobol_points(dimension, count, rng(seed, "candidates", SERVER, t))
+
+        return self._spread.get((seed, t), draw)
 
     def _common(self, posterior: Posterior, seed: int, t: int) -> Array:
         """Return the candidates that all clients with this posterior compare, shape (m, D)."""
         space = self._space
         if space.grid is not None:
             return space.grid
-
-        def draw() -> Array:
-            generator = rng(seed, "candidates", SERVER, t)
-            points = sobol_points(space.dimension, self._settings.candidates, generator)
-            return space.snap(points)
-
-        spread = self._candidates.get((seed, t), draw)
+        spread = self._candidates.get((seed, t), lambda: space.snap(self._evenly(seed, t)))
         if not isinstance(posterior, SparsePosterior) or max(space.embedded_widths) > 1:
             return spread
         # The shared posterior knows most at the support points.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from fedsim.acquisition import whole_cube
 from fedsim.methods.common import DesignKind, InitialDesign, SilentServer, refuse
+from fedsim.methods.roles import Targets, roles_of
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -33,6 +34,8 @@ class RandomSearch:
         initial_points: points of the initial design, 1 to 10,000.
         initial_design: ``uniform``, or ``corners`` first; see
             :class:`fedsim.methods.common.InitialDesign`.
+        targets: the agents that take part, or ``all``: for comparisons with methods that have
+            targets, such as ``fts-target``.
 
     Raises:
         ConfigError: if one of them is out of range.
@@ -44,9 +47,16 @@ class RandomSearch:
         *,
         initial_points: int = 10,
         initial_design: DesignKind = "uniform",
+        targets: Targets = "all",
     ) -> None:
         self._space = context.space
+        self._targets = roles_of(targets, context.agents).targets
         self._design = InitialDesign(initial_points, initial_design)
+
+    @property
+    def target_agents(self) -> tuple[AgentId, ...]:
+        """The agents that take part."""
+        return self._targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -54,7 +64,7 @@ class RandomSearch:
 
     def server(self) -> ServerProgram:
         """Return a server that sends nothing."""
-        return SilentServer()
+        return SilentServer(self.target_agents)
 
 
 class _RandomAgent:

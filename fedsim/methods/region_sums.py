@@ -21,10 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsim.memo import Memo
 from fedsim.methods.robust_outputs import robust
 from fedsim.methods.summaries import Basis, averaged, from_upper_triangle, support_of
 from fedsim.space import Array, Space
-from fedsim.surrogates.dpitc import Summary, white_summary
+from fedsim.surrogates.dpitc import Summary, Support, white_summary
 from fedsim.surrogates.fit import fit
 from fedsim.surrogates.kernels import Family
 from fedsim.surrogates.pic import best_variance
@@ -40,12 +41,14 @@ class RegionSum:
     Attributes:
         summary: W and v.
         count: the number of observations.
+        deviation: the most likely one of the outputs' prior, above 0.
         fits: how many clients fitted.
         logs: the sum of their logarithms, shape (p + 1,).
     """
 
     summary: Summary
     count: float
+    deviation: float
     fits: float
     logs: Array
 
@@ -55,11 +58,10 @@ def prior_deviation(summary: Summary, count: float) -> float:
     return math.sqrt(best_variance(summary, max(count, 1.0))) or 1.0
 
 
-@dataclass(frozen=True, slots=True)
 class RegionSums:
-    """Makes vectors and reads their sums.
+    """Makes vectors and reads their sums; what the agents of a process share is computed once.
 
-    Attributes:
+    Args:
         space: the search space.
         family: of the kernel.
         ard: whether there is one length scale per parameter.
@@ -67,16 +69,25 @@ class RegionSums:
         minimum_fits: of fewer fits there is no average.
     """
 
-    space: Space
-    family: Family
-    ard: bool
-    noise_floor: float
-    minimum_fits: int
+    def __init__(
+        self, space: Space, family: Family, ard: bool, noise_floor: float, minimum_fits: int
+    ) -> None:
+        self._space = space
+        self._family = family
+        self._ard = ard
+        self._noise_floor = noise_floor
+        self._minimum_fits = minimum_fits
+        self._supports = Memo[Support](2)
+        self._sums = Memo[RegionSum](2)
 
     @property
     def scales(self) -> int:
         """The number of length scales, p."""
-        return sum(self.space.embedded_widths) if self.ard else 1
+        return sum(self._space.embedded_widths) if self._ard else 1
+
+    def support(self, basis: Basis) -> Support:
+        """Return the support set with the kernel on it."""
+        return self._supports.get(basis.prior_key, lambda: support_of(basis, self._family))
 
     def sizes(self, s: int) -> dict[str, int]:
         """Return the size of each part of a vector, in order, for a support set of ``s`` points."""
@@ -116,28 +127,34 @@ class RegionSums:
 
     def summary(self, basis: Basis, X: Array, outputs: Array) -> Summary:
         """Return a client's own whitened summary; arguments as for :meth:`vector`."""
-        x, Z = robust(outputs, basis.units), self.space.embed(X)
-        return white_summary(support_of(basis, self.family), basis.eta, Z, x[:, None])
+        x, Z = robust(outputs, basis.units), self._space.embed(X)
+        return white_summary(self.support(basis), basis.eta, Z, x[:, None])
 
     def read(self, total: Array, s: int) -> RegionSum:
         """Return the sum that a vector of ``length`` numbers holds."""
+        return self._sums.get((s, total.tobytes()), lambda: self._read(total, s))
+
+    def _read(self, total: Array, s: int) -> RegionSum:
         sizes = self.sizes(s)
         pieces = np.split(total, np.cumsum([*sizes.values()])[:-1])
         parts = dict(zip(sizes, pieces, strict=True))
         covariance = from_upper_triangle(parts["covariance"], s)
         summary = Summary(covariance, parts["means"][:, None], parts["misfit"][:, None])
-        return RegionSum(summary, float(parts["count"][0]), float(parts["fits"][0]), parts["logs"])
+        count = float(parts["count"][0])
+        deviation = prior_deviation(summary, count)
+        return RegionSum(summary, count, deviation, float(parts["fits"][0]), parts["logs"])
 
     def next_logs(self, basis: Basis, total: RegionSum) -> Array:
         """Return the next round's logarithms, shape (p + 1,)."""
-        found = averaged(total.logs, total.fits, self.minimum_fits, self.noise_floor)
+        found = averaged(total.logs, total.fits, self._minimum_fits, self._noise_floor)
         return basis.logs if found is None else found
 
     def _fitted(self, X: Array, x: Array) -> Array | None:
         """Return the most likely logarithms for one client; None if all outputs are equal."""
         if not len(x) or np.ptp(x) < _EQUAL:
             return None
-        widths = self.space.embedded_widths
-        found = fit(self.family, self.ard, self.space.embed(X), x - x.mean(), widths)
+        space = self._space
+        centred, widths = x - x.mean(), space.embedded_widths
+        found = fit(self._family, self._ard, space.embed(X), centred, widths)
         ratio = found.noise_variance / found.kernel.variance
         return np.log([*found.kernel.length_scales, ratio])

@@ -152,6 +152,11 @@ class Basis:
         return {**self.payload(), "fit": np.array(fit)}
 
     @property
+    def prior_key(self) -> bytes:
+        """What the support set and the prior depend on."""
+        return self.points.tobytes() + self.logs.tobytes()
+
+    @property
     def eta(self) -> float:
         """The ratio of noise to prior variance."""
         return math.exp(self.logs[-1])
@@ -224,8 +229,8 @@ class Summaries:
 
     def __init__(self, layout: SummaryLayout) -> None:
         self.layout = layout
-        self._support = Memo[Support](1)
-        self._model = Memo[GlobalModel](1)
+        self._supports = Memo[Support](2)
+        self._models = Memo[GlobalModel](1)
 
     def vector(self, basis: Basis, X: Array, outputs: Array, logs: Array | None) -> Array:
         """Return a client's vector.
@@ -258,8 +263,8 @@ class Summaries:
 
     def model(self, basis: Basis, total: Array) -> GlobalModel:
         """Return the model that follows from the sum of vectors, shape (length,)."""
-        key = b"".join(a.tobytes() for a in (basis.points, basis.logs, basis.units, total))
-        return self._model.get(key, lambda: self._model_of(basis, total))
+        key = basis.prior_key + basis.units.tobytes() + total.tobytes()
+        return self._models.get(key, lambda: self._model_of(basis, total))
 
     def _model_of(self, basis: Basis, total: Array) -> GlobalModel:
         s, layout = len(basis.points), self.layout
@@ -291,5 +296,4 @@ class Summaries:
         return GlobalModel(posterior, units, logs, variance)
 
     def _support_of(self, basis: Basis) -> Support:
-        key = basis.points.tobytes() + basis.logs.tobytes()
-        return self._support.get(key, lambda: support_of(basis, self.layout.family))
+        return self._supports.get(basis.prior_key, lambda: support_of(basis, self.layout.family))

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from fedsim.acquisition import whole_cube
 from fedsim.methods.common import DesignKind, InitialDesign, SilentServer, refuse
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.roles import Targets, roles_of
 from fedsim.methods.shared_work import SharedWork
 from fedsim.protocol import (
     AgentId,
@@ -36,6 +37,8 @@ class ThompsonSampling:
         initial_points: points of the initial design, 1 to 10,000.
         initial_design: ``uniform``, or ``corners`` first; see
             :class:`fedsim.methods.common.InitialDesign`.
+        targets: the agents that take part, or ``all``: for comparisons with methods that have
+            targets, such as ``fts-target``.
         surrogate: the agents' Gaussian processes.
 
     Raises:
@@ -48,12 +51,19 @@ class ThompsonSampling:
         *,
         initial_points: int = 10,
         initial_design: DesignKind = "uniform",
+        targets: Targets = "all",
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         self._space = context.space
+        self._targets = roles_of(targets, context.agents).targets
         self._design = InitialDesign(initial_points, initial_design)
         self._surrogate = surrogate
         self._shared = SharedWork(context.space)
+
+    @property
+    def target_agents(self) -> tuple[AgentId, ...]:
+        """The agents that take part."""
+        return self._targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -62,7 +72,7 @@ class ThompsonSampling:
 
     def server(self) -> ServerProgram:
         """Return a server that sends nothing."""
-        return SilentServer()
+        return SilentServer(self.target_agents)
 
 
 class _ThompsonAgent:

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedsim.acquisition.candidates import sobol_points
 from fedsim.errors import require
 from fedsim.space import Array, Box, Choice, Space
 from fedsim.space.cells import Discrete
@@ -61,10 +60,15 @@ class Region:
     centre: Array
     box: Box
 
-    def fill(self, space: Space, count: int, generator: np.random.Generator) -> Array:
-        """Return points of the space in the region, evenly spread, its centre first, (count, D)."""
+    def fill(self, space: Space, points: Array) -> Array:
+        """Return points of the space in the region, its centre first, shape (n + 1, D).
+
+        Args:
+            space: the search space.
+            points: where others are if the region is the unit cube, shape (n, D).
+        """
         lower, upper = np.array(self.box.lower), np.array(self.box.upper)
-        spread = lower + (upper - lower) * sobol_points(space.dimension, count - 1, generator)
+        spread = lower + (upper - lower) * points
         return np.concatenate([self.centre[None], space.snap(self.box.clip(spread))])
 
 

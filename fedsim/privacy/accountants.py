@@ -10,10 +10,13 @@
     Privacy loss distributions (:mod:`fedsim.privacy.composition`). The default: nearly exact, so it
     gives the smallest of the three (7.05 where ``moments`` gives 9.91), for every delta.
 
-Each is an upper bound on the true epsilon. The guarantee is stated for zero-out neighbours: two
-federations are neighbours if they differ in one agent, whose messages are replaced by zeros.
-The weights of DP-FTS-DE are normalised over the public roster, so removing an agent would change
-all weights; the numbers are those of add-or-remove neighbours.
+Each is an upper bound on the true epsilon. With Poisson sampling, the guarantee is stated for
+zero-out neighbours: two federations are neighbours if they differ in one agent, whose messages are
+replaced by zeros. The weights of DP-FTS-DE are normalised over the public roster, so removing an
+agent would change all weights; the numbers are those of add-or-remove neighbours.
+
+With samples of fixed size, it is stated for replace-one neighbours: the agent's messages are
+replaced by any others, which moves a sum twice as far. ``moments`` is not defined for it.
 
 Accountants have caches, which do not affect results. A process has one of each
 (:func:`make_accountant`), and remembers the last losses: seeds and variants mostly ask the same.
@@ -22,12 +25,13 @@ Accountants have caches, which do not affect results. A process has one of each
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol
 
 from fedsim.errors import ConfigError, nearest, require
+from fedsim.privacy.events import GaussianEvent, Sampling
 from fedsim.privacy.ledger import Accounting, Bound, Component, Ledger, Source
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
@@ -35,8 +39,14 @@ from fedsim.protocol import PrivacyEvent
 
 AccountantName = Literal["moments", "rdp", "pld"]
 
-NEIGHBOURING_RELATION = "zero-out (add-or-remove numbers)"
-SAMPLING = "Poisson"
+NEIGHBOURING_RELATIONS: Mapping[Sampling, str] = {
+    "poisson": "zero-out (add-or-remove numbers)",
+    "fixed": "replace-one",
+}
+"""How the two federations that are compared may differ, in words."""
+
+SAMPLINGS: Mapping[Sampling, str] = {"poisson": "Poisson", "fixed": "fixed-size"}
+"""How agents are sampled, in words."""
 
 STRICT_DELTA = 1e-5
 """Reported in addition to the paper's N^-1.1, which is weak for few agents."""
@@ -62,7 +72,8 @@ class Accountant(Hashable, Protocol):
         """Return a bound on the total epsilon of all ``components``: a pure function of them.
 
         Args:
-            components: at least one; sampling rates in (0, 1], multipliers above 0.
+            components: at least one; sampling rates in (0, 1], multipliers above 0, and one way of
+            sampling for all.
             delta: in (0, 1).
         """
         ...
@@ -87,8 +98,8 @@ class PrivacyLoss:
     accountant: AccountantName
     accounting: Accounting = "paper"
     source: Source = "no release"
-    neighbouring_relation: str = NEIGHBOURING_RELATION
-    sampling: str = SAMPLING
+    neighbouring_relation: str = NEIGHBOURING_RELATIONS["poisson"]
+    sampling: str = SAMPLINGS["poisson"]
 
 
 def default_delta(agents: int) -> float:
@@ -142,7 +153,24 @@ def privacy_loss(
         (_remembered(part.components(accounting), float(delta), accountant) for part in parts),
         key=lambda bound: bound.epsilon,
     )
-    return PrivacyLoss(worst.epsilon, float(delta), accountant.name, accounting, worst.source)
+    how = sampling_of(ledger)
+    return PrivacyLoss(
+        worst.epsilon,
+        float(delta),
+        accountant.name,
+        accounting,
+        worst.source,
+        NEIGHBOURING_RELATIONS[how],
+        SAMPLINGS[how],
+    )
+
+
+def sampling_of(ledger: Ledger) -> Sampling:
+    """Return how agents are sampled in the ledger's releases; Poisson if there are none."""
+    for event, _ in ledger.counts:
+        if isinstance(event, GaussianEvent):
+            return event.sampling
+    return "poisson"
 
 
 def check_supported(ledger: Ledger, accountant: Accountant) -> None:
@@ -152,6 +180,11 @@ def check_supported(ledger: Ledger, accountant: Accountant) -> None:
         ConfigError: with the first event that it does not.
     """
     event = unsupported(ledger, accountant)
+    if event is not None and accountant.supports(event):
+        raise ConfigError(
+            "privacy: releases with Poisson and with fixed-size sampling protect different "
+            f"neighbours and have no common loss, got {event} beside others; use one sampling"
+        )
     if event is not None:
         raise ConfigError(
             f"privacy.accountant: {accountant.name} cannot account for {event.kind!r} events, "
@@ -160,9 +193,16 @@ def check_supported(ledger: Ledger, accountant: Accountant) -> None:
 
 
 def unsupported(ledger: Ledger, accountant: Accountant) -> PrivacyEvent | None:
-    """Return an event of the ledger that the accountant does not support, or None."""
-    events = (event for event, _ in ledger.counts)
-    return next((event for event in events if not accountant.supports(event)), None)
+    """Return an event of the ledger that the accountant does not support, or None.
+
+    Or one that cannot be composed with the others: its sampling is another one.
+    """
+    how = sampling_of(ledger)
+    for event, _ in ledger.counts:
+        other = isinstance(event, GaussianEvent) and event.sampling != how
+        if other or not accountant.supports(event):
+            return event
+    return None
 
 
 @lru_cache(_REMEMBERED)

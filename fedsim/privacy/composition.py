@@ -181,7 +181,7 @@ def _transformed(sampling_rate: float, noise_multiplier: float, lowest: int, fra
     """Return the transform of one release's tilted loss."""
     q, z = sampling_rate, noise_multiplier
     ends = loss_at(np.array(bulk(q, z, frame.log_tail)), q, z)
-    largest = float(ends[1]) if frame.direction == "remove" else -float(ends[0])
+    largest = -float(ends[0]) if frame.direction == "add" else float(ends[1])
     numbers = np.arange(lowest, max(math.ceil(largest / frame.step), lowest + 1) + 1)
     loss = discretise(np.asarray(numbers * frame.step, dtype=float), q, z, frame.direction)
     log_moment = loss.log_moment(frame.tilt)

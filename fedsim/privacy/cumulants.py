@@ -66,16 +66,23 @@ def cumulants(
     low, high = bulk(q, z, log_tail)
     step = z / _STEPS_PER_DEVIATION
     # With little noise, nothing lies between an unsampled agent (0) and a sampled one (1).
-    x = np.concatenate(
-        [
-            np.arange(low, min(high, -low) + step, step),
-            np.arange(max(1 + low, -low), high + step, step),
-        ]
-    )
+    if direction == "replace":  # negative losses mirror positive ones
+        x = np.arange(max(1 + low, 0.5), high + step, step)
+    else:
+        x = np.concatenate(
+            [
+                np.arange(low, min(high, -low) + step, step),
+                np.arange(max(1 + low, -low), high + step, step),
+            ]
+        )
     nodes = np.unique(loss_at(x, q, z))
+    if direction == "add":
+        nodes = -nodes[::-1]
+    elif direction == "replace":
+        nodes = np.unique(np.concatenate([-nodes, [0.0], nodes]))
     if len(nodes) == 1:  # a loss that is constant in double precision
         nodes = np.append(nodes, np.nextafter(nodes, np.inf))
-    loss = discretise(nodes if direction == "remove" else -nodes[::-1], q, z, direction)
+    loss = discretise(nodes, q, z, direction)
     some = loss.log_masses > -np.inf
     losses, log_masses = loss.losses[some], loss.log_masses[some]
     exponents = log_masses + TILTS[:, None] * losses

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from fedsim.errors import ConfigError
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import GaussianEvent, Sampling
 from fedsim.protocol import AgentId, PrivacyEvent
 
 Accounting = Literal["paper", "exact"]
@@ -23,14 +23,16 @@ class Component(NamedTuple):
     """Releases of equal cost.
 
     Attributes:
-        sampling_rate: q, in [0, 1].
-        noise_multiplier: the multiplier charged, at least 0.
+        sampling_rate: q, in [0, 1]; of samples of fixed size, m / N.
+        noise_multiplier: the multiplier charged, at least 0, beside one agent's contribution.
         releases: their number, at least 1.
+        sampling: how agents are sampled.
     """
 
     sampling_rate: float
     noise_multiplier: float
     releases: int
+    sampling: Sampling = "poisson"
 
 
 Source = Literal["composition", "closed form", "Renyi divergences", "no release", "no noise"]
@@ -102,12 +104,14 @@ class Ledger:
         Raises:
             ConfigError: if the ledger holds events of another kind.
         """
-        merged: dict[tuple[float, float], int] = {}
+        merged: dict[tuple[float, float, Sampling], int] = {}
         for event, count in self.counts:
-            if not isinstance(event, SubsampledGaussian):
-                raise ConfigError(f"privacy: expected subsampled-gaussian events, got {event}")
+            if not isinstance(event, GaussianEvent):
+                raise ConfigError(
+                    f"privacy: expected events of a subsampled Gaussian mechanism, got {event}"
+                )
             exact = accounting == "exact"
             multiplier = event.exact_noise_multiplier if exact else event.noise_multiplier
-            key = (event.sampling_rate, multiplier)
+            key = (event.sampling_rate, multiplier, event.sampling)
             merged[key] = merged.get(key, 0) + count
-        return tuple(Component(q, z, count) for (q, z), count in merged.items())
+        return tuple(Component(q, z, count, how) for (q, z, how), count in merged.items())

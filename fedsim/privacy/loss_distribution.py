@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from fedsim.privacy.composition import Composition
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import GaussianEvent
 from fedsim.privacy.ledger import Bound, Component
-from fedsim.privacy.losses import DIRECTIONS
-from fedsim.privacy.renyi import RdpAccountant
+from fedsim.privacy.losses import DIRECTIONS, Direction
+from fedsim.privacy.renyi import RdpAccountant, halved
 from fedsim.protocol import PrivacyEvent
 
 
@@ -30,18 +31,20 @@ class PldAccountant:
 
     def supports(self, event: PrivacyEvent) -> bool:
         """Return whether it is a subsampled Gaussian release."""
-        return isinstance(event, SubsampledGaussian)
+        return isinstance(event, GaussianEvent)
 
     def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
-        merged = _merged(components)
+        fixed = components[0].sampling == "fixed"
+        merged = _merged([halved(c) for c in components] if fixed else components)
         if [c.sampling_rate for c in merged] == [1.0]:
             import dp_accounting as dp
 
             exact = dp.get_epsilon_gaussian(merged[0].noise_multiplier, delta)
             return Bound(float(exact), "closed form")
         worst = Bound(0.0, "composition")
-        for direction in DIRECTIONS:
+        directions: tuple[Direction, ...] = ("replace",) if fixed else DIRECTIONS
+        for direction in directions:
             divergences = self._composition.renyi_bound(merged, delta, direction)
             if divergences <= worst.epsilon:
                 continue  # this direction is not the worse one
@@ -58,7 +61,7 @@ class PldAccountant:
         return min(worst, self._divergences.bound(components, delta), key=lambda one: one.epsilon)
 
 
-def _merged(components: tuple[Component, ...]) -> tuple[Component, ...]:
+def _merged(components: Sequence[Component]) -> tuple[Component, ...]:
     """Return the components, the unsampled ones as one release: together they are a Gaussian."""
     sampled = tuple(c for c in components if c.sampling_rate < 1)
     precision = sum(c.releases / c.noise_multiplier**2 for c in components if c.sampling_rate == 1)

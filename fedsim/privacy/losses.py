@@ -9,6 +9,13 @@ x       the release along one agent's contribution, in units of its bound: N(0, 
 loss    ln of the ratio of the two densities at x: ln(1 - q + q exp((2x - 1) / (2 z^2)))
 ======  ====================================================================================
 
+With samples of fixed size m = q N and an agent that is replaced, z is beside the largest change
+that a replacement makes. The smallest bound on delta(epsilon) is then, for epsilon >= 0, that of
+the loss above, and the two directions are alike (the operator C_q of Dong, Roth and Su, "Gaussian
+Differential Privacy", arXiv 1905.02383; Balle, Barthe and Gaboardi, arXiv 1807.01647). So the loss
+has the distribution of the one above where it is positive; negative losses mirror it, with
+probabilities multiplied by exp(loss), and what is left is at 0.
+
 The loss increases with x, so an interval of losses is an interval of x, and its probability is a
 difference of normal distribution functions: exact, also far out, because it is kept as a
 logarithm. "Connect the dots" (Doroshenko et al., arXiv 2207.04380) moves the probability of each
@@ -27,10 +34,12 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
 from fedsim.space import Array
 
-Direction = Literal["remove", "add"]
-"""``remove``: the loss of a release with the agent over one without it; ``add``: the reverse."""
+Direction = Literal["remove", "add", "replace"]
+"""``remove``: the loss of a release with the agent over one without it; ``add``: the reverse;
+``replace``: that of a sample of fixed size, the same both ways."""
 
 DIRECTIONS: tuple[Direction, Direction] = ("remove", "add")
+"""Of Poisson sampling."""
 
 _LARGEST_EXPONENT = 500.0  # of exp, far from overflow
 
@@ -109,16 +118,60 @@ def discretise(
         direction: of the comparison.
     """
     q, z = sampling_rate, noise_multiplier
+    if direction == "replace":
+        return _connect(nodes, *_replacement(nodes, q, z))
     sign = 1.0 if direction == "remove" else -1.0
     ordered = nodes if direction == "remove" else -nodes[::-1]  # losses of the direction "remove"
     edges = np.concatenate([[-np.inf], release_with(ordered, q, z), [np.inf]])
+    with_agent, without = _log_probabilities(edges, q, z)
+    if sign > 0:
+        return _connect(nodes, with_agent, without)
+    return _connect(nodes, without[::-1], with_agent[::-1])
+
+
+def _log_probabilities(edges: Array, q: float, z: float) -> tuple[Array, Array]:
+    """Return ln of the probabilities of intervals of releases, with and without the agent."""
     without = _log_interval(edges / z)
     with_agent = _log_interval((edges - 1) / z)
     if q < 1:
         with_agent = np.logaddexp(without + math.log1p(-q), with_agent + math.log(q))
-    if sign > 0:
-        return _connect(nodes, with_agent, without)
-    return _connect(nodes, without[::-1], with_agent[::-1])
+    return with_agent, without
+
+
+def _replacement(nodes: Array, q: float, z: float) -> tuple[Array, Array]:
+    """Return ln of the probabilities of the intervals between losses, for ``replace``.
+
+    Args:
+        nodes: shape (n,), ascending.
+        q: the sampling rate.
+        z: the noise multiplier.
+
+    Returns:
+        Under one and the other distribution, each of shape (n + 1,): below, between and above
+        the nodes.
+    """
+    zero = int(np.searchsorted(nodes, 0.0))  # nodes[:zero] are negative
+    is_node = zero < len(nodes) and nodes[zero] == 0.0
+
+    def beyond_zero(losses: Array) -> tuple[Array, Array]:
+        edges = release_with(np.concatenate([[0.0], losses]), q, z)
+        return _log_probabilities(np.append(edges, np.inf), q, z)
+
+    above, other_above = beyond_zero(nodes[zero + is_node :])
+    other_below, below = beyond_zero(-nodes[:zero][::-1])  # mirrored
+    both = [
+        np.concatenate([below[::-1], above]),
+        np.concatenate([other_below[::-1], other_above]),
+    ]
+    for log_masses in both:  # the interval with index ``zero`` ends at a loss of 0
+        if q < 1:
+            at_zero = math.log1p(-q) + math.log(math.erf(math.sqrt(0.125) / z))
+            log_masses[zero] = np.logaddexp(log_masses[zero], at_zero)
+        if not is_node:
+            log_masses[zero] = np.logaddexp(log_masses[zero], log_masses[zero + 1])
+    if is_node:
+        return both[0], both[1]
+    return np.delete(both[0], zero + 1), np.delete(both[1], zero + 1)
 
 
 def _connect(nodes: Array, log_p: Array, log_q: Array) -> DiscreteLoss:

@@ -10,6 +10,7 @@ N, P, M      agents, sub-regions, length of an agent's vector
 omega        the agents' vectors, clipped to norm C = S/sqrt(P)              (N, M)
 phi          public weights, rows sum to 1                                   (P, N)
 q, S, z      sampling rate, clipping norm, noise multiplier
+m            size of a fixed-size sample, int(N q)
 ===========  =============================================================  =========
 
 Deviations from the paper (and from its authors' code):
@@ -20,15 +21,18 @@ Deviations from the paper (and from its authors' code):
 - An empty sample releases noise alone (the authors release a random vector without noise).
 - A missing, malformed or non-finite vector counts as a zero vector, with unchanged weights, noise
   and cost. The server clips, not the agents.
+- ``sampling: fixed`` draws exactly m agents without replacement (App. B.2.4); m / N takes the place
+  of q. This protects replace-one neighbours, and its epsilon is much larger, not smaller as the
+  paper's Fig. 11 has it.
 - The cost also includes the multiplier of the joint release, which is larger than z while agents
   count mostly in one region.
 
 Guarantee: one agent's whole data set and all its messages are protected against anyone who sees
 all broadcasts, whatever else they know, in the zero-out sense (the agent's vectors replaced by
-zeros). The server is trusted. Roster, weights, q, S, z and P must be fixed without looking at the
-agents' data. Who was sampled, the sum without noise, and the noise must stay secret; so nothing
-here counts, logs or reports them. Noise is drawn in double precision, which leaks in principle
-(Mironov, CCS 2012); a deployment needs a discrete Gaussian.
+zeros; with samples of fixed size, by any others). The server is trusted. Roster, weights, q, S, z
+and P must be fixed without looking at the agents' data. Who was sampled, the sum without noise, and
+the noise must stay secret; so nothing here counts, logs or reports them. Noise is drawn in double
+precision, which leaks in principle (Mironov, CCS 2012); a deployment needs a discrete Gaussian.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.errors import ConfigError, require
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import GaussianEvent, Sampling, gaussian_event, sample_size
 from fedsim.privacy.weights import WeightSchedule, region_weights
 from fedsim.protocol import Release, Replies, Respondents, State, Uncharged
 from fedsim.rng import Randomness
@@ -60,7 +64,7 @@ class SubsampledGaussianMechanism:
     """The aggregator of DP-FTS-DE (Alg. 1, lines 5-12).
 
     1. Every vector is checked, and clipped to norm S/sqrt(P).
-    2. Every agent on the roster enters the sum with probability q, independently.
+    2. Every agent on the roster enters the sum with probability q, independently; or m of them do.
     3. Region i gets the sum of (phi_n^(i)/q) omega_n, with constant denominators.
     4. Gaussian noise of standard deviation z phi_max^(i) S/q is added to every coordinate.
 
@@ -69,10 +73,11 @@ class SubsampledGaussianMechanism:
         features: M, the length of an agent's vector, at least 1.
         regions: P, at least 1.
         clipping_norm: S, the bound on the norm of an agent's joint vector, above 0.
-        sampling_rate: q, in (0, 1].
+        sampling_rate: q, in (0, 1]; with fixed sampling, at least 1/N.
         noise_multiplier: z, above 0. For no privacy use :class:`WeightedAverage`.
         weights: how much an agent counts in each region, by release.
         noise_only: a control that replaces the agents' vectors by zeros; all else stays the same.
+        sampling: ``poisson``, or ``fixed``: m = int(N q) agents in every release.
 
     Raises:
         ConfigError: if a setting is outside its range.
@@ -86,9 +91,12 @@ class SubsampledGaussianMechanism:
     noise_multiplier: float
     weights: WeightSchedule = field(default_factory=WeightSchedule)
     noise_only: bool = False
+    sampling: Sampling = "poisson"
 
     def __post_init__(self) -> None:
         _check_sizes(self.agents, self.features, self.regions)
+        if self.sampling not in ("poisson", "fixed"):
+            raise ConfigError(f"sampling: expected poisson or fixed, got {self.sampling!r}")
         q, S = self.sampling_rate, self.clipping_norm
         require(0 < q <= 1, "sampling_rate", "a probability in (0, 1]", q)
         require(0 < S < math.inf, "clipping_norm", "a finite number above 0", S)
@@ -97,18 +105,21 @@ class SubsampledGaussianMechanism:
                 "noise_multiplier: expected a finite number above 0, "
                 f"got {self.noise_multiplier}; to run without privacy, switch off the mechanism"
             )
+        self._rate()  # checks that a fixed-size sample has an agent
 
-    def cost(self, t: int) -> SubsampledGaussian:
+    def cost(self, t: int) -> GaussianEvent:
         """Return the cost of release ``t``; a function of public settings only."""
-        return SubsampledGaussian(
-            sampling_rate=self.sampling_rate,
-            noise_multiplier=self.noise_multiplier,
-            exact_noise_multiplier=joint_multiplier(self._phi(t), self.noise_multiplier),
+        return gaussian_event(
+            self.sampling,
+            self.agents,
+            self.sampling_rate,
+            self.noise_multiplier,
+            joint_multiplier(self._phi(t), self.noise_multiplier),
         )
 
     def noise_scale(self, t: int) -> Array:
         """Return the noise's standard deviation per region, shape (P,)."""
-        scale = self.noise_multiplier * self.clipping_norm / self.sampling_rate
+        scale = self.noise_multiplier * self.clipping_norm / self._rate()
         return np.asarray(scale * self._phi(t).max(axis=1))
 
     def aggregate(self, t: int, replies: Replies, fleet: Respondents, rng: Randomness) -> Release:
@@ -126,8 +137,8 @@ class SubsampledGaussianMechanism:
             squared norm of the noise.
         """
         vectors = clip(gather(replies, self.agents, self.features), self._vector_bound())
-        sampled = rng("privacy-sampling").random(self.agents) < self.sampling_rate  # line 6
-        signal = joint_sum(self._phi(t), vectors, sampled, self.sampling_rate)  # lines 7-10
+        sampled = self._sample(rng("privacy-sampling"))  # line 6
+        signal = joint_sum(self._phi(t), vectors, sampled, self._rate())  # lines 7-10
         if self.noise_only:
             signal = np.zeros_like(signal)
         scale = self.noise_scale(t)
@@ -145,6 +156,19 @@ class SubsampledGaussianMechanism:
 
     def restore(self, state: State) -> None:
         """Do nothing; see :meth:`state`."""
+
+    def _sample(self, generator: np.random.Generator) -> Mask:
+        if self.sampling == "poisson":
+            return np.asarray(generator.random(self.agents) < self.sampling_rate)
+        size = sample_size(self.agents, self.sampling_rate)
+        sampled = np.zeros(self.agents, dtype=bool)
+        sampled[generator.choice(self.agents, size, replace=False)] = True
+        return sampled
+
+    def _rate(self) -> float:
+        if self.sampling == "poisson":
+            return self.sampling_rate
+        return sample_size(self.agents, self.sampling_rate) / self.agents
 
     def _phi(self, t: int) -> Array:
         return region_weights(self.weights, t, self.agents, self.regions)
@@ -259,7 +283,7 @@ def joint_sum(phi: Array, vectors: Array, sampled: Mask, sampling_rate: float) -
         phi: weights, shape (P, N).
         vectors: clipped, shape (N, M).
         sampled: which agents enter the sum, shape (N,) of bool.
-        sampling_rate: q, in (0, 1]; the divisor, for any sample size.
+        sampling_rate: q or m / N, in (0, 1]; the divisor, for any sample size.
 
     Returns:
         Shape (P, M).

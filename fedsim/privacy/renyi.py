@@ -12,7 +12,7 @@ rho      divergence of one release at order a; T releases have T rho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Literal
@@ -20,7 +20,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import GaussianEvent, SubsampledGaussian
+from fedsim.privacy.forward_differences import even_differences
 from fedsim.privacy.ledger import Bound, Component
 from fedsim.protocol import PrivacyEvent
 from fedsim.space import Array
@@ -46,7 +47,7 @@ class MomentsAccountant:
         return MomentsAccountant, ()
 
     def supports(self, event: PrivacyEvent) -> bool:
-        """Return whether it is a subsampled Gaussian release."""
+        """Return whether it is a Gaussian release with Poisson sampling, as in the papers."""
         return isinstance(event, SubsampledGaussian)
 
     def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
@@ -78,8 +79,10 @@ def renyi_divergences(sampling_rate: float, noise_multiplier: float) -> Array:
 class RdpAccountant:
     """dp-accounting's Renyi accountant with its default orders, one vector cached per key.
 
+    Samples of fixed size have the divergences of :func:`fixed_size_divergences`.
+
     Args:
-        orders: other orders, each above 1; None for dp-accounting's.
+        orders: other orders of Poisson sampling, each above 1; None for dp-accounting's.
     """
 
     name: Literal["rdp"] = "rdp"
@@ -87,6 +90,7 @@ class RdpAccountant:
     def __init__(self, orders: tuple[float, ...] | None = None) -> None:
         self._given_orders = orders
         self._divergences = lru_cache(_CACHED_KEYS)(self._compute_divergences)
+        self._fixed_size_divergences = lru_cache(_CACHED_KEYS)(fixed_size_divergences)
 
     def __reduce__(self) -> tuple[type[RdpAccountant], tuple[tuple[float, ...] | None]]:
         """Pickle without the cache."""
@@ -94,14 +98,18 @@ class RdpAccountant:
 
     def supports(self, event: PrivacyEvent) -> bool:
         """Return whether it is a subsampled Gaussian release."""
-        return isinstance(event, SubsampledGaussian)
+        return isinstance(event, GaussianEvent)
 
     def bound(self, components: tuple[Component, ...], delta: float) -> Bound:
         """Return epsilon; see :class:`fedsim.privacy.accountants.Accountant`."""
         from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
 
-        total = _total(components, self._divergences)
-        epsilon = compute_epsilon(self._orders(), total, delta)[0]
+        if components[0].sampling == "fixed":
+            total = _total([halved(c) for c in components], self._fixed_size_divergences)
+            epsilon = compute_epsilon(MOMENT_ORDERS, total, delta)[0]
+        else:
+            total = _total(components, self._divergences)
+            epsilon = compute_epsilon(self._orders(), total, delta)[0]
         return Bound(float(epsilon), "Renyi divergences")
 
     def _orders(self) -> tuple[float, ...]:
@@ -130,9 +138,44 @@ class RdpAccountant:
         return np.array(divergences)
 
 
-def _total(
-    components: tuple[Component, ...], divergences: Callable[[float, float], Array]
-) -> Array:
+def halved(component: Component) -> Component:
+    """Return a release with its multiplier beside the change that a replacement makes.
+
+    A vector of norm C and another one are up to 2 C apart.
+    """
+    return component._replace(noise_multiplier=component.noise_multiplier / 2)
+
+
+def fixed_size_divergences(sampling_rate: float, noise_multiplier: float) -> Array:
+    """Return bounds on the Renyi divergences of a release with a sample of fixed size.
+
+    Wang, Balle and Kasiviswanathan (AISTATS 2019, arXiv 1808.00087), Theorem 27, for replace-one
+    neighbours.
+
+    Args:
+        sampling_rate: q = m / N, in (0, 1].
+        noise_multiplier: beside the largest change that a replacement makes, above 0.
+
+    Returns:
+        At :data:`MOMENT_ORDERS`, shape (63,).
+    """
+    q, z = sampling_rate, noise_multiplier
+    order = np.array(MOMENT_ORDERS)
+    if q == 1:
+        return np.asarray(order / (2 * z**2))
+    a, j = order[:, None], np.arange(2.0, order[-1] + 1)[None, :]
+    differences = even_differences(z, len(order) + 1)  # ln B(0), ln B(2), ...
+    lower, upper = (differences[(f(j[0] / 2)).astype(int)] for f in (np.floor, np.ceil))
+    factors = math.log(4) + (lower + upper) / 2
+    # At j = 2 it is 4 (exp(eps(2)) - 1), which is 4 B(2) of a Gaussian mechanism.
+    factors = np.minimum(factors, math.log(2) + j[0] * (j[0] - 1) / (2 * z**2))
+    log_binomial = gammaln(a + 1) - gammaln(j + 1) - gammaln(np.maximum(a - j, 0) + 1)
+    terms = np.where(j <= a, log_binomial + j * math.log(q) + factors, -np.inf)
+    log_moment = np.logaddexp(0.0, logsumexp(terms, axis=1))
+    return np.asarray(log_moment / (order - 1))
+
+
+def _total(components: Sequence[Component], divergences: Callable[[float, float], Array]) -> Array:
     """Return the total divergences of all releases, by order."""
     return np.asarray(
         sum(c.releases * divergences(c.sampling_rate, c.noise_multiplier) for c in components)

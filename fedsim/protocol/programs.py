@@ -241,7 +241,7 @@ class Method(Protocol):
 
     Its settings are the keyword arguments of its constructor; a configuration file's
     ``method:`` section is checked against their names and annotations. See also
-    :class:`PlansCosts`.
+    :class:`PlansCosts` and :class:`HasTargets`.
     """
 
     def agent(self, agent: AgentId) -> AgentProgram:
@@ -259,4 +259,14 @@ class PlansCosts(Protocol):
 
     def planned_costs(self) -> Sequence[PrivacyEvent]:
         """Return the events of a whole run, for its privacy loss before it starts."""
+        ...
+
+
+@runtime_checkable
+class HasTargets(Protocol):
+    """A method of which only some agents' results count: the others are their helpers."""
+
+    @property
+    def target_agents(self) -> Sequence[AgentId]:
+        """The agents whose results count, at least one."""
         ...

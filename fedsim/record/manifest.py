@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import RESTORE
 from fedsim.privacy.accountants import AccountantName
 from fedsim.privacy.ledger import Accounting
+from fedsim.protocol import AgentId
 from fedsim.record.remedies import REMAKE
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
@@ -51,6 +52,7 @@ class Facts:
             fedsim started the run.
         optimal_points: where each agent's optimum is, or one point, if it is the same for all;
             None if they are not known.
+        targets: the agents whose results count, ascending; None: all.
     """
 
     seed: int
@@ -63,6 +65,7 @@ class Facts:
     accounting: Accounting
     parameters: tuple[Mapping[str, Any], ...] | None = None
     optimal_points: tuple[Mapping[str, Any], ...] | None = None
+    targets: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder) -> Facts:
@@ -74,7 +77,7 @@ class Facts:
         manifest = folder.manifest()
         names = {one.name for one in fields(cls)}
         try:
-            if not names - {"parameters", "optimal_points"} <= manifest.keys():
+            if not names - {"parameters", "optimal_points", "targets"} <= manifest.keys():
                 manifest = {**_earlier_facts(folder), **manifest}
             if manifest["delta"] is None:
                 manifest["delta"] = math.pow(manifest["agents"], -1.1)
@@ -98,7 +101,15 @@ class Facts:
 
     def tally(self) -> Tally:
         """Return an empty tally of the run."""
-        return Tally(self.agents, self.direction == "maximize", self.optima)
+        return Tally(self.agents, self.direction == "maximize", self.optima, self.targets)
+
+    def is_target(self, agent: AgentId) -> bool:
+        """Return whether an agent's results count."""
+        return self.targets is None or agent in self._targets
+
+    @cached_property
+    def _targets(self) -> frozenset[AgentId]:
+        return frozenset(self.targets or ())
 
     def space(self) -> Space | None:
         """Return the search space; None if it is not known.

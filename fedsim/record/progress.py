@@ -11,7 +11,7 @@ from typing import Any
 from fedsim.files import finite
 from fedsim.payloads import as_record
 from fedsim.privacy.ledger import Ledger
-from fedsim.protocol import Release, Replies
+from fedsim.protocol import AgentId, Release, Replies
 from fedsim.record.entries import Entry, Failed
 from fedsim.record.lines import LineWriter
 from fedsim.record.observer import (
@@ -35,7 +35,8 @@ class Progress:
         metric: the score that the run is judged by, see :attr:`Tally.metric`.
         spent: the privacy ledger so far.
         agents: the number of agents.
-        present: how many of them took part in the last round.
+        targets: those whose results count; None: all.
+        present: how many of those took part in the last round.
         evaluations: how many succeeded, including those before a resume.
         failed: how many failed and were skipped, including those before a resume.
         evaluations_per_second: since the start or the last resume.
@@ -47,6 +48,7 @@ class Progress:
     metric: str = "best_observed"
     spent: Ledger = field(default_factory=Ledger)
     agents: int = 0
+    targets: tuple[AgentId, ...] | None = None
     present: int = 0
     evaluations: int = 0
     failed: int = 0
@@ -62,6 +64,7 @@ class Progress:
             metric=tally.metric,
             spent=spent,
             agents=tally.agents,
+            targets=tally.targets,
             present=len(tally.present),
             evaluations=tally.evaluations,
             failed=tally.failed,
@@ -95,7 +98,9 @@ class Recorder:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self.progress = Progress(rounds=self.rounds, agents=self.tally.agents)
+        self.progress = Progress(
+            rounds=self.rounds, agents=self.tally.agents, targets=self.tally.targets
+        )
 
     def __call__(self, event: Event) -> None:
         """Record one event of the fleet."""

@@ -1,7 +1,8 @@
 """Counts and scores of a run, shared by its live progress, ``fedsim show`` and its tables.
 
 Values count from round 0 on: what agents evaluate before it, while a method prepares itself, is
-not a query. The number of evaluations includes all of them.
+not a query. Only targets' values count, where a method has targets and helpers. The number of
+evaluations includes all of them.
 """
 
 from __future__ import annotations
@@ -58,24 +59,30 @@ class Tally:
         agents: the number of agents N.
         maximize: whether larger values are better.
         optima: each agent's best noiseless value, shape (N,), or None if they are not known.
+        targets: the agents whose values count; None: all.
         round: the round of the last step, -1 before the initial design.
         evaluations: how many succeeded.
+        counted: how many of them count: the targets', from round 0 on.
         failed: how many failed and were skipped.
         absences: how often an agent was absent from a step.
-        present: the agents that took part in the last round.
+        present: the targets that took part in the last round.
     """
 
     agents: int
     maximize: bool
     optima: Sequence[float] | None = None
+    targets: tuple[AgentId, ...] | None = None
     round: int = -1
     evaluations: int = 0
+    counted: int = 0
     failed: int = 0
     absences: int = 0
     present: set[AgentId] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._sign = 1.0 if self.maximize else -1.0
+        counted = set(range(self.agents) if self.targets is None else self.targets)
+        self._counts = [agent in counted for agent in range(self.agents)]
         # Larger is better in all three; -inf is what has no value yet. Lists: reading and setting
         # one number of an array takes ten times as long.
         self._observed = [-math.inf] * self.agents
@@ -96,8 +103,11 @@ class Tally:
             return
         if entry.t != self.round:
             self.round, self.present = entry.t, set()
-        self.present |= entry.participants
+        self.present |= {agent for agent in entry.participants if self._counts[agent]}
         for one in entry.observations:
+            if not self._counts[one.agent]:
+                continue
+            self.counted += 1
             observed = self._sign * one.y
             noiseless = -math.inf if one.noiseless is None else self._sign * one.noiseless
             if observed > self._observed[one.agent]:

@@ -1,6 +1,7 @@
 """Reads ``timings.jsonl``: how long rounds took, what methods told, which evaluation failed first.
 
-A resumed run appends to it. An interrupted round has no line, so the time while a run was stopped
+Its first line says to which run it belongs, which earlier versions did not. A resumed run appends
+to it. An interrupted round has no line, so the time while a run was stopped
 is not counted. A round whose checkpoint was lost is done again, from the journal: it has two lines.
 """
 
@@ -13,11 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedsim.record.entries import Line
+from fedsim.record.lines import LineWriter
+from fedsim.record.runfolder import RunFolder
+
+_HEADER = "fedsim-timings"
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Totals of the lines of ``timings.jsonl``.
+    """Totals of the lines of ``timings.jsonl``; empty if it is another run's.
 
     Attributes:
         round_seconds: pairs of a finished round and its wall seconds; -1 is what comes before
@@ -29,6 +34,7 @@ class Timings:
             was not finite is None.
         traffic: by the kind of request to agents, the bytes of messages and requests to all, and
             those of their replies.
+        anothers: whether the file is that of another run, or of another seed.
     """
 
     round_seconds: tuple[tuple[int, float], ...]
@@ -37,11 +43,34 @@ class Timings:
     first_failure: str | None
     information: Mapping[int, Mapping[str, float | None]] = field(default_factory=dict)
     traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    anothers: bool = False
 
-    def evaluations_per_second(self, evaluations: int) -> float | None:
-        """Return the rate of evaluations, or None before a round is finished."""
-        seconds = sum(seconds for _, seconds in self.round_seconds)
-        return evaluations / seconds if seconds > 0 else None
+    def lost(self, rounds: int) -> str:
+        """Return what is wrong with the file, after its name; empty if it has all rounds' times.
+
+        Args:
+            rounds: how many rounds must be there, from round 0 on.
+        """
+        if self.anothers:
+            return "belongs to another seed, or to another run"
+        whole = {t for t, _ in self.round_seconds} >= set(range(rounds))
+        return "" if whole else "lacks the times of some rounds"
+
+    def evaluations_per_second(self, evaluations: int, last: int | None = None) -> float | None:
+        """Return the rate of evaluations, or None before a round is finished.
+
+        A round that was done again counts once, with its longest time.
+
+        Args:
+            evaluations: how many were made.
+            last: the last round that they were made in; None: the last one that was timed.
+        """
+        longest: dict[int, float] = {}
+        for t, seconds in self.round_seconds:
+            if last is None or t <= last:
+                longest[t] = max(seconds, longest.get(t, 0.0))
+        total = sum(longest.values())
+        return evaluations / total if total > 0 else None
 
     def seconds_left(self, rounds: int) -> float | None:
         """Estimate how long the next ``rounds`` rounds will take, or None if nothing is known.
@@ -54,14 +83,42 @@ class Timings:
         return rounds * sum(queries) / len(queries) if queries else None
 
 
-def read_timings(path: Path) -> Timings:
-    """Add up a run's timings; empty if it has none yet."""
+def open_timings(path: Path, run: str) -> LineWriter:
+    """Return the writer of a run's timings.
+
+    Args:
+        path: the file; created if it does not exist.
+        run: the run's fingerprint.
+
+    Raises:
+        RunFolderError: if it cannot be written.
+    """
+    writer = LineWriter(path)
+    if writer.empty:
+        writer.append({"kind": _HEADER, "run": run})
+    return writer
+
+
+def timings_of(folder: RunFolder) -> Timings:
+    """Return the timings of a seed; raises RunFolderError if its manifest is damaged."""
+    return read_timings(folder.timings, str(folder.manifest().get("run", "")))
+
+
+def read_timings(path: Path, run: str = "") -> Timings:
+    """Add up a run's timings; empty if it has none yet.
+
+    Args:
+        path: the file.
+        run: the run's fingerprint; empty if it is not known.
+    """
     rounds: list[tuple[int, float]] = []
     objective = total = 0.0
     first_failure: str | None = None
     information: dict[int, Mapping[str, float | None]] = {}
     traffic: dict[str, tuple[int, int]] = {}
     for line in _lines(path):
+        if line["kind"] == _HEADER and run and line.get("run") != run:
+            return Timings((), 0.0, 0.0, None, anothers=True)
         if line["kind"] == "round":
             rounds.append((line["t"], line["seconds"]))
             if line.get("info"):

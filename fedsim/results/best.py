@@ -2,6 +2,7 @@
 
 An agent would choose the point with its best observed value; it never sees noiseless values. What
 it evaluated before round 0, while the method prepared itself, is not a query and does not count.
+Nor do helpers, where a method has targets.
 """
 
 from __future__ import annotations
@@ -58,20 +59,22 @@ class BestPoint:
 class _Incumbents:
     """Every agent's best evaluation so far; the first of equal ones."""
 
-    sign: float
+    facts: Facts
     best: dict[AgentId, tuple[int, Recorded]] = field(default_factory=dict)
 
     def add(self, step: StepEntry) -> None:
         if step.t < 0:
             return
         for one in step.observations:
-            known = self.best.get(one.agent)
-            if known is None or self.sign * one.y > self.sign * known[1].y:
+            known, sign = self.best.get(one.agent), self.facts.sign
+            if not self.facts.is_target(one.agent):
+                continue
+            if known is None or sign * one.y > sign * known[1].y:
                 self.best[one.agent] = (step.t, one)
 
 
 def best_of_seed(run: SeedRun) -> list[BestPoint]:
-    """Return the best point of every agent that has a value, in agent order.
+    """Return the best point of every agent that counts and has a value, in agent order.
 
     Args:
         run: the seed; it may be unfinished.
@@ -81,7 +84,7 @@ def best_of_seed(run: SeedRun) -> list[BestPoint]:
     """
     facts = run.facts()
     space = space_of(run.folder, facts)
-    found = _Incumbents(facts.sign)
+    found = _Incumbents(facts)
     read_run(run.folder, facts, found.add)
     return [
         _best_point(run.variant, facts, space, t, one) for _, (t, one) in sorted(found.best.items())

@@ -112,6 +112,7 @@ def compare_variants(
         *unequal,
         *missing,
         *filter(None, (one.left_out(last) for one in found)),
+        *_of_other_agents(found, base),
         *(lost_times(found) if column in TIMES else []),
         *_unpaired(by_label, found),
     ]
@@ -222,6 +223,15 @@ def _unequal(found: Sequence[Entrant]) -> list[str]:
     return (
         [f"only rounds that all variants have are compared; {', '.join(longer)}"] if longer else []
     )
+
+
+def _of_other_agents(found: Sequence[Entrant], base: Entrant) -> list[str]:
+    """Return a sentence for each variant whose scores are of other agents than the baseline's."""
+    return [
+        f"scores of {one.label} are of {one.whose}, those of {base.label} of {base.whose}"
+        for one in found
+        if one.scenario == base.scenario and one.targets != base.targets
+    ]
 
 
 def _unpaired(differences: Mapping[str, Difference], found: Sequence[Entrant]) -> list[str]:

@@ -7,7 +7,8 @@ from problem to problem, such as the number of rounds, belongs to the problem.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsim.errors import ConfigError, nearest, of_option
@@ -19,9 +20,6 @@ SECTIONS = ("scenario", "method", "rounds", "privacy", "availability")
 
 NOT_SET = "not set"
 METHOD, SCENARIO = "method.name", "scenario.name"
-
-Settings = Mapping[str, str]
-"""A variant's values as texts, by dotted key."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,38 @@ class Design:
         return any(len(a & b) > 1 for i, a in enumerate(shared) for b in shared[:i])
 
 
+@dataclass(frozen=True)
+class _Variant:
+    """A variant and its settings.
+
+    Attributes:
+        entrant: the variant.
+        settings: its values as texts, by dotted key.
+    """
+
+    entrant: Entrant
+    settings: Mapping[str, str]
+
+    def value(self, key: str) -> str:
+        return self.settings.get(key, NOT_SET)
+
+    def values(self, keys: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self.value, keys))
+
+
+@dataclass(frozen=True)
+class _Method:
+    """What tells a method.
+
+    Attributes:
+        values: of the keys that tell methods apart.
+        run: the name of its run, or None if runs do not tell methods apart.
+    """
+
+    values: tuple[str, ...]
+    run: str | None
+
+
 def arranged(
     found: Sequence[Entrant],
     *,
@@ -71,171 +101,168 @@ def arranged(
             not told apart.
         RunFolderError: if a configuration is damaged.
     """
-    settings = {one.label: _settings(one) for one in found}
-    known = list(dict.fromkeys(key for own in settings.values() for key in own))
-    changing = [key for key in known if len(_values(key, settings.values())) > 1]
-    keys = _chosen("problem", problem, known) or [k for k in changing if k.startswith("scenario.")]
-    told = {label: _told(keys, own) for label, own in settings.items()}
-    of_methods = _chosen("method", method, known) or _within(changing, keys, told, settings)
-    identities = _identities(found, told, of_methods, settings, named=named)
-    problems = _problem_names(told, keys, settings)
-    others = [key for key in known if key not in of_methods]
-    methods = _method_names(found, identities, of_methods, others, settings, named=named)
+    variants = [_Variant(one, _settings_of(one)) for one in found]
+    keys = list(dict.fromkeys(key for variant in variants for key in variant.settings))
+    changing = [key for key in keys if len({variant.value(key) for variant in variants}) > 1]
+    of_scenario = [key for key in changing if key.startswith("scenario.")]
+    problem_keys = _chosen("problem", problem, keys) or of_scenario
+    others = [key for key in changing if key not in problem_keys]
+    method_keys = _chosen("method", method, keys) or [
+        key for key in others if key == METHOD or _changes_within(variants, problem_keys, key)
+    ]
+    by_run = _runs_tell_methods(variants, [*problem_keys, *method_keys], named=named)
+    methods = [
+        _Method(one.values(method_keys), one.entrant.run_name if by_run else None)
+        for one in variants
+    ]
+    problem_names = _problem_names(variants, problem_keys)
+    of_others = [key for key in keys if key not in method_keys]
+    method_names = _method_names(variants, methods, method_keys, of_others, named=named)
     cells: dict[tuple[str, str], tuple[Entrant, ...]] = {}
-    for one in found:
-        place = problems[one.label], methods[one.label]
-        cells[place] = (*cells.get(place, ()), one)
-    aside = [k for k in changing if k not in {*keys, *of_methods} and not k.startswith("scenario.")]
-    notes = [f"{key} changes from problem to problem" for key in aside] if not method else []
-    in_order = tuple(dict.fromkeys(problems.values())), tuple(dict.fromkeys(methods.values()))
-    return Design(*in_order, cells, tuple(keys), tuple(notes))
+    for one, its_method in zip(variants, methods, strict=True):
+        place = problem_names[one.values(problem_keys)], method_names[its_method]
+        cells[place] = (*cells.get(place, ()), one.entrant)
+    aside = [key for key in others if key not in {*method_keys, *of_scenario}]
+    return Design(
+        problems=tuple(dict.fromkeys(name for name, _ in cells)),
+        methods=tuple(dict.fromkeys(name for _, name in cells)),
+        cells=cells,
+        keys=tuple(problem_keys),
+        notes=() if method else tuple(f"{key} changes from problem to problem" for key in aside),
+    )
 
 
-def _settings(one: Entrant) -> Settings:
+def _settings_of(one: Entrant) -> Mapping[str, str]:
     config = one.seeds[0].configuration()
     chosen = {key: config[key] for key in SECTIONS if key in config}
     return {key: value_text(value) for key, value in by_key(chosen).items()}
 
 
-def _values(key: str, settings: Iterable[Settings]) -> set[str]:
-    return {own.get(key, NOT_SET) for own in settings}
-
-
-def _told(keys: Sequence[str], own: Settings) -> tuple[str, ...]:
-    return tuple(own.get(key, NOT_SET) for key in keys)
-
-
-def _chosen(option: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
+def _chosen(option: str, given: Sequence[str], keys: Sequence[str]) -> list[str]:
     """Return the keys that were asked for; of a group, all of it."""
     chosen: list[str] = []
     for key in given:
-        inside = [one for one in known if one == key or one.startswith(f"{key}.")]
+        inside = [one for one in keys if one == key or one.startswith(f"{key}.")]
         if not inside:
             raise of_option(
                 f"--{option}",
-                ConfigError(f"{option}: no variant has the key {key!r}{nearest(key, known)}"),
+                ConfigError(f"{option}: no variant has the key {key!r}{nearest(key, keys)}"),
             )
         chosen += [one for one in inside if one not in chosen]
     return chosen
 
 
-def _within(
-    changing: Sequence[str],
-    keys: Sequence[str],
-    told: Mapping[str, tuple[str, ...]],
-    settings: Mapping[str, Settings],
-) -> list[str]:
-    """Return the keys, besides the problem's, that change within some problem."""
-    found = []
-    for key in changing:
-        groups: dict[tuple[str, ...], set[str]] = {}
-        for label, problem in told.items():
-            groups.setdefault(problem, set()).add(settings[label].get(key, NOT_SET))
-        within = any(len(values) > 1 for values in groups.values())
-        if key not in keys and (within or key == METHOD):
-            found.append(key)
-    return found
+def _changes_within(variants: Sequence[_Variant], problem_keys: Sequence[str], key: str) -> bool:
+    """Return whether a key changes among the variants of some problem."""
+    pairs = {(one.values(problem_keys), one.value(key)) for one in variants}
+    return len(pairs) > len({problem for problem, _ in pairs})
 
 
-def _identities(
-    found: Sequence[Entrant],
-    told: Mapping[str, tuple[str, ...]],
-    keys: Sequence[str],
-    settings: Mapping[str, Settings],
-    *,
-    named: bool,
-) -> dict[str, tuple[str, ...]]:
-    """Return what tells each variant's method: settings, and if need be, its run."""
-    own = {one.label: _told(keys, settings[one.label]) for one in found}
-    by_run = {one.label: (*own[one.label], one.run_name) for one in found}
-    if not named and _twice(found, told, own) is None:
-        return own
-    twice = _twice(found, told, by_run)
-    if twice is not None:
+def _runs_tell_methods(variants: Sequence[_Variant], keys: Sequence[str], *, named: bool) -> bool:
+    """Return whether methods are told apart by their runs, too.
+
+    Args:
+        variants: the variants.
+        keys: those of problems and of methods.
+        named: whether the user named the runs.
+
+    Raises:
+        ConfigError: if even that does not tell them apart.
+    """
+    if not named and _alike(variants, keys, by_run=False) is None:
+        return False
+    alike = _alike(variants, keys, by_run=True)
+    if alike is not None:
         raise ConfigError(
-            f"compare: {twice[0]} and {twice[1]} would be the same method on the same problem; "
+            f"compare: {alike[0]} and {alike[1]} would be the same method on the same problem; "
             "tell methods apart by more keys (--method), or problems (--problem)"
         )
-    return by_run
+    return True
 
 
-def _twice(
-    found: Sequence[Entrant],
-    told: Mapping[str, tuple[str, ...]],
-    identities: Mapping[str, tuple[str, ...]],
+def _alike(
+    variants: Sequence[_Variant], keys: Sequence[str], *, by_run: bool
 ) -> tuple[str, str] | None:
-    """Return two variants that have the same problem, method and some seed."""
+    """Return the labels of two variants with equal values, some seed and, by run, their run."""
     known: dict[tuple[object, ...], str] = {}
-    for one in found:
-        for seed in one.seeds:
-            place = (told[one.label], identities[one.label], seed.seed)
-            first = known.setdefault(place, one.label)
-            if first != one.label:
-                return first, one.label
+    for one in variants:
+        label, run = one.entrant.label, one.entrant.run_name if by_run else None
+        for seed in one.entrant.seeds:
+            first = known.setdefault((one.values(keys), run, seed.seed), label)
+            if first != label:
+                return first, label
     return None
 
 
-def _problem_names(
-    told: Mapping[str, tuple[str, ...]], keys: Sequence[str], settings: Mapping[str, Settings]
-) -> dict[str, str]:
-    """Return each variant's problem: the value of one key, if that is enough."""
-    problems = set(told.values())
+def _problem_names(variants: Sequence[_Variant], keys: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """Return what problems are called, by their values: one key's value, if that is enough."""
+    problems = {one.values(keys): one.settings for one in variants}
     for key in keys:
-        values = {
-            label: own.get(key, own.get(SCENARIO, NOT_SET)) for label, own in settings.items()
-        }
-        pairs = {(told[label], value) for label, value in values.items()}
-        if len(pairs) == len({value for _, value in pairs}) == len(problems):
-            return values
+        pairs = {(one.values(keys), one.settings.get(key, one.value(SCENARIO))) for one in variants}
+        if len(pairs) == len({name for _, name in pairs}) == len(problems):
+            return dict(pairs)
     short = short_names(keys)
     return {
-        label: ", ".join(f"{short[key]}={own[key]}" for key in keys if key in own) or "all"
-        for label, own in settings.items()
+        values: ", ".join(f"{short[key]}={own[key]}" for key in keys if key in own) or "all"
+        for values, own in problems.items()
     }
 
 
 def _method_names(
-    found: Sequence[Entrant],
-    identities: Mapping[str, tuple[str, ...]],
+    variants: Sequence[_Variant],
+    methods: Sequence[_Method],
     keys: Sequence[str],
     others: Sequence[str],
-    settings: Mapping[str, Settings],
     *,
     named: bool,
-) -> dict[str, str]:
-    """Return what each variant's method is called: as its label is, without the problem."""
-    labels: dict[tuple[str, ...], set[str]] = {}
-    told: dict[tuple[str, ...], str] = {}
-    for one in found:
-        own, identity = settings[one.label], identities[one.label]
-        labels.setdefault(identity, set()).add(_without(one.variant, others, own))
-        told[identity] = _from_settings(keys, own)
-    names = {i: next(iter(rests)) if len(rests) == 1 else "" for i, rests in labels.items()}
-    names = {identity: name or told[identity] for identity, name in names.items()}
-    if len(identities[found[0].label]) > len(keys):  # runs tell them apart, too
-        runs = [identity[-1] for identity in names]
-        alone = {run for run in runs if named and runs.count(run) == 1}
-        names = {i: i[-1] if i[-1] in alone else f"{n} ({i[-1]})" for i, n in names.items()}
-    if len(set(names.values())) < len(names):
-        names = {i: ", ".join((told[i], *i[len(keys) :])) for i in names}
-    return {one.label: names[identities[one.label]] for one in found}
+) -> dict[_Method, str]:
+    """Return what methods are called: as their variants' labels are, without the problem.
+
+    Args:
+        variants: the variants.
+        methods: their methods.
+        keys: those that tell methods apart.
+        others: all others.
+        named: whether the user named the runs: a run with one method then names it.
+    """
+    labels: dict[_Method, set[str]] = {}
+    settings: dict[_Method, str] = {}
+    for one, method in zip(variants, methods, strict=True):
+        labels.setdefault(method, set()).add(_label_without(one, others))
+        settings[method] = _name_by_settings(one, keys)
+    in_run = Counter(method.run for method in labels)
+    names: dict[_Method, str] = {}
+    for method, own in labels.items():
+        name = own.pop() if len(own) == 1 else ""
+        name = name or settings[method]
+        if method.run is not None:
+            alone = named and in_run[method.run] == 1
+            name = method.run if alone else f"{name} ({method.run})"
+        names[method] = name
+    if len(set(names.values())) == len(names):
+        return names
+    return {
+        method: own if method.run is None else f"{own}, {method.run}"
+        for method, own in settings.items()
+    }
 
 
-def _from_settings(keys: Sequence[str], own: Settings) -> str:
+def _name_by_settings(one: _Variant, keys: Sequence[str]) -> str:
     short = short_names(keys)
-    parts = [f"{short[key]}={own.get(key, NOT_SET)}" for key in keys if key != METHOD]
+    parts = [f"{short[key]}={one.value(key)}" for key in keys if key != METHOD]
     if METHOD in keys or not parts:
-        parts.insert(0, own.get(METHOD, "all"))
+        parts.insert(0, one.settings.get(METHOD, "all"))
     return ", ".join(parts)
 
 
-def _without(label: str, keys: Sequence[str], own: Settings) -> str:
-    """Return a label without its parts, such as ``function=F1``, that name other keys."""
+def _label_without(one: _Variant, keys: Sequence[str]) -> str:
+    """Return a variant's label without its parts, such as ``function=F1``, that name other keys."""
     parts = {
-        f"{end}={own[key]}"
+        f"{end}={one.settings[key]}"
         for key in keys
-        if key in own
+        if key in one.settings
         for end in {*ends(key), *ends(key.removesuffix(".name"))}
     }
-    named = {f"method={own.get(METHOD)}": own.get(METHOD, "")}
-    return ", ".join(named.get(part, part) for part in label.split(", ") if part not in parts)
+    name = one.settings.get(METHOD, "")
+    kept = [part for part in one.entrant.variant.split(", ") if part not in parts]
+    return ", ".join(name if part == f"method={name}" else part for part in kept)

@@ -10,10 +10,12 @@ from typing import Any
 import pandas as pd
 
 from fedsim.errors import RunFolderError
+from fedsim.protocol import AgentId
 from fedsim.record.manifest import Facts
 from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run
 from fedsim.results.naming import labels_of, run_names
+from fedsim.results.scores import target_words
 from fedsim.results.seeds import SeedRun, warnings_of
 
 REGRET, VALUE = "mean_simple_regret", "mean_best_observed"
@@ -32,6 +34,7 @@ class Entrant:
         seeds: its seeds that have something to show.
         direction: ``maximize`` or ``minimize``, of its scenario.
         agents: how many agents it has.
+        targets: those whose results count; None: all.
         rounds: one row per seed and round.
         last: the last round that it has: its last one if some seed is done, else the last that
             half of its seeds have.
@@ -47,10 +50,18 @@ class Entrant:
     seeds: tuple[SeedRun, ...]
     direction: str
     agents: int
+    targets: tuple[AgentId, ...] | None
     rounds: pd.DataFrame
     last: int
     planned: int
     scenario: str | None
+
+    @property
+    def whose(self) -> str:
+        """Whose results count, in words."""
+        if self.targets is None:
+            return "all agents"
+        return target_words(self.targets)
 
     @property
     def metric(self) -> str:
@@ -135,6 +146,7 @@ def _entrant(
         seeds=seeds,
         direction=facts[0].direction,
         agents=facts[0].agents,
+        targets=facts[0].targets,
         rounds=rounds,
         last=last,
         planned=facts[0].rounds,

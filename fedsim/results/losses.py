@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from fedsim.privacy.accountants import (
-    NEIGHBOURING_RELATION,
-    SAMPLING,
+    NEIGHBOURING_RELATIONS,
+    SAMPLINGS,
     STRICT_DELTA,
     make_accountant,
     privacy_loss,
+    sampling_of,
     unsupported,
 )
 from fedsim.privacy.ledger import Ledger
@@ -29,6 +30,8 @@ INFINITE = "ε is infinite: a release had no noise, or next to none"
 def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
     """Return the total ε by accountant, with everything needed to interpret ε.
 
+    ``moments`` is missing for samples of fixed size: it is not defined for them.
+
     Args:
         events: all charged releases; none gives an empty report.
         delta: δ in (0, 1); ε at 1e-5 is also reported.
@@ -41,9 +44,11 @@ def epsilons(events: Sequence[PrivacyEvent], delta: float) -> dict[str, Any]:
     unknown = unsupported(ledger, pld)
     if unknown is not None:
         return {**report, "not_accounted": unknown.kind}
-    report |= {"neighbouring_relation": NEIGHBOURING_RELATION, "sampling": SAMPLING}
+    how = sampling_of(ledger)
+    report |= {"neighbouring_relation": NEIGHBOURING_RELATIONS[how], "sampling": SAMPLINGS[how]}
     for accountant in (pld, rdp, moments):
-        report[accountant.name] = privacy_loss(ledger, delta, accountant).epsilon
+        if not unsupported(ledger, accountant):
+            report[accountant.name] = privacy_loss(ledger, delta, accountant).epsilon
     report["pld_source"] = privacy_loss(ledger, delta, pld).source
     report["pld_exact_multipliers"] = privacy_loss(ledger, delta, pld, "exact").epsilon
     report["delta_1e-5"] = {

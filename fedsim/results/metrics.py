@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedsim.errors import ConfigError, nearest, of_option
 from fedsim.means import means
-from fedsim.record.timings import Timings, read_timings
+from fedsim.record.timings import timings_of
 from fedsim.results.entrants import REGRET, Entrant
 from fedsim.results.seeds import SeedRun
 from fedsim.space import Array
@@ -98,21 +98,17 @@ def seed_scores(one: Entrant, columns: Sequence[str], first: int, last: int) -> 
 def lost_times(found: Sequence[Entrant]) -> list[str]:
     """Return a sentence for each seed whose times are incomplete: scores leave it out."""
     return [
-        f"{run.name} is left out: {run.folder.timings} lacks the times of some rounds"
+        f"{run.name} is left out: {run.folder.timings} {lost}"
         for one in found
         for run in one.seeds
-        if not _are_whole(run, read_timings(run.folder.timings))
+        if (lost := timings_of(run.folder).lost(run.facts().rounds + 1))
     ]
-
-
-def _are_whole(run: SeedRun, told: Timings) -> bool:
-    return {t for t, _ in told.round_seconds} >= set(range(run.facts().rounds + 1))
 
 
 def _seconds(run: SeedRun, name: str) -> float:
     """Return a time of a whole seed; NaN if the times of some of its rounds are lost."""
-    told = read_timings(run.folder.timings)
-    if not _are_whole(run, told):
+    told = timings_of(run.folder)
+    if told.lost(run.facts().rounds + 1):
         return np.nan
     if name == "seconds":
         return sum(seconds for _, seconds in told.round_seconds)

@@ -81,6 +81,9 @@ class ObservationColumns:
             [r.y for r in records],
             noiseless,
         ]
+        if self._facts.targets is not None:
+            is_target = self._facts.is_target
+            columns.append(["target" if is_target(r.agent) else "helper" for r in records])
         for i, one in enumerate(self._space.parameters):
             value = self._values[i]
             values = [value(r.u[i]) for r in records]
@@ -93,10 +96,15 @@ class ObservationColumns:
 
 
 def schema(facts: Facts, space: Space) -> pa.Schema:
-    """Return the columns: ``regret`` is among them if the optima are known."""
+    """Return the columns.
+
+    ``regret`` is among them if the optima are known, ``role`` if the method has targets: it is
+    ``target`` or ``helper``.
+    """
     whole, real = pa.int64(), pa.float64()
     fields = [(name, whole) for name in ("agent", "round", "step", "index")]
     fields += [("source", pa.string()), ("y", real), ("noiseless", real)]
+    fields += [] if facts.targets is None else [("role", pa.string())]
     fields += [(f"point.{one.name}", TYPES[one.column]) for one in space.parameters]
     fields += [] if facts.optima is None else [("regret", real)]
     return pa.schema(fields)

@@ -26,7 +26,7 @@ class _Epsilon(_Strict):
     sampling: str
     pld: Number
     rdp: Number
-    moments: Number
+    moments: Number = None
     strict: _StrictDelta = Field(alias="delta_1e-5")
 
 
@@ -52,6 +52,7 @@ class _Outcome(_Strict):
     mean_inference_regret: Number
     inference_regret: Number
     agents: int
+    targets: list[int] | None = None
     agents_with_values: int
     evaluations: int
     evaluations_per_second: Number
@@ -59,8 +60,9 @@ class _Outcome(_Strict):
     first_failure: str | None = None
     releases_refused: int = 0
     epsilon: _Epsilon | _NotAccounted | _Nothing
-    objective_seconds: float
-    other_seconds: float
+    objective_seconds: Number
+    other_seconds: Number
+    lost_times: str | None = None
     traffic: dict[str, list[int]] = {}
 
 

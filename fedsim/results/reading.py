@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fedsim.errors import RunFolderError
-from fedsim.record.entries import Entry, ReleaseEntry, StepEntry
+from fedsim.record.entries import Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader, journal_run, journal_sha256
 from fedsim.record.manifest import Facts
 from fedsim.record.position import check_agents, lost_entries
@@ -24,12 +24,13 @@ from fedsim.space import Space
 
 @dataclass(frozen=True, slots=True)
 class RoundRow:
-    """What is known after a round.
+    """What is known after a round; where a method has targets, of them only.
 
     Attributes:
         round: the round.
         scores: how good the agents' points are.
-        evaluations: how many succeeded so far, by all agents, before round 0 too.
+        evaluations: how many succeeded so far, by all agents, before round 0 and helpers' too.
+        counted: how many of them count: the targets', from round 0 on.
         mean_regret: mean regret of the round's evaluations; NaN if there are none or it is unknown.
         mean_cumulative_regret: sum over rounds of the mean regret of their queries. The initial
             design, which an agent that was absent at first makes later, is no query.
@@ -40,6 +41,7 @@ class RoundRow:
     round: int
     scores: Scores
     evaluations: int
+    counted: int
     mean_regret: float
     mean_cumulative_regret: float
     coinciding: float
@@ -90,16 +92,17 @@ class Reading:
             check_agents(entry.participants, self._members, entry.t)
             self.tally.add(entry)
             if entry.t >= 0:
-                self._points.update(one.u for one in entry.observations if one.step > 0)
-                self._add_regrets(entry)
+                counted = [one for one in entry.observations if self.facts.is_target(one.agent)]
+                self._points.update(one.u for one in counted if one.step > 0)
+                self._add_regrets(counted)
         elif isinstance(entry, ReleaseEntry):
             self.releases.append(entry)
 
-    def _add_regrets(self, entry: StepEntry) -> None:
+    def _add_regrets(self, observations: Sequence[Recorded]) -> None:
         optima, sign = self.facts.optima, self.facts.sign
         if optima is None:
             return
-        for one in entry.observations:
+        for one in observations:
             if one.noiseless is not None:
                 regret = sign * (optima[one.agent] - one.noiseless)
                 self._regrets += regret
@@ -113,11 +116,14 @@ class Reading:
         while len(self.rows) <= last:
             self._cumulative += self._query_regrets / self._queries if self._queries else 0.0
             mean = self._regrets / self._evaluated if self._evaluated else math.nan
-            scores, made = self.tally.scores(), self.tally.evaluations
+            scores, tally = self.tally.scores(), self.tally
+            made, counted = tally.evaluations, tally.counted
             queries = self._points.total()
             alone = sum(1 for count in self._points.values() if count == 1)
             coinciding = (queries - alone) / queries if queries else math.nan
-            row = RoundRow(len(self.rows), scores, made, mean, self._cumulative, coinciding)
+            row = RoundRow(
+                len(self.rows), scores, made, counted, mean, self._cumulative, coinciding
+            )
             self.rows.append(row)
             self._clear()
 

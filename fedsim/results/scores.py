@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fedsim.errors import listed
 from fedsim.means import mean, standard_error
 from fedsim.results.digits import with_error
+
+MOST_TARGETS = 6
+"""More are counted, not named."""
 
 JUDGED_BY_REGRET = ("mean_simple_regret", "mean_inference_regret", "best_observed")
 JUDGED_BY_VALUE = ("mean_best_observed", "best_observed", "mean_best_noiseless")
@@ -20,6 +24,15 @@ def shown_scores(summaries: Sequence[dict[str, Any]]) -> list[str]:
     value = any(s.get("metric") == "best_observed" for s in summaries)
     shown = (*(JUDGED_BY_REGRET if regret else ()), *(JUDGED_BY_VALUE if value else ()))
     return [name for name in dict.fromkeys(shown) if known(summaries, name)] or ["best_observed"]
+
+
+def target_words(targets: Sequence[int]) -> str:
+    """Return some targets in words; of many, their number."""
+    if len(targets) == 1:
+        return f"target agent {targets[0]}"
+    if len(targets) > MOST_TARGETS:
+        return f"{len(targets)} target agents"
+    return f"target agents {listed(map(str, targets))}"
 
 
 def known(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:

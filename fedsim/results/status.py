@@ -6,11 +6,13 @@ Nothing is written to the folder. Files that the run is writing may be incomplet
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedsim.files import finite
 from fedsim.privacy.accountants import PrivacyLoss, make_accountant, privacy_loss, unsupported
+from fedsim.record.entries import StepEntry
 from fedsim.record.evaluationlog import kept_evaluations
 from fedsim.record.journal import JournalReader, journal_run
 from fedsim.record.manifest import Facts
@@ -18,7 +20,7 @@ from fedsim.record.position import Position
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Tally
-from fedsim.record.timings import read_timings
+from fedsim.record.timings import timings_of
 from fedsim.results.losses import INFINITE
 from fedsim.results.reading import HARMLESS, lost_end
 from fedsim.results.seeds import SeedRun
@@ -38,6 +40,7 @@ class Status:
         privacy: the privacy spent, by the configured accountant; None if nothing.
         seconds_left: estimated time for the remaining rounds, or None if unknown.
         lost: what is missing in its record and what to do, or None; of a run that stopped.
+        lost_times: why its speed is not known, if times were lost, or None.
     """
 
     state: str
@@ -48,6 +51,7 @@ class Status:
     privacy: PrivacyLoss | None
     seconds_left: float | None
     lost: str | None = None
+    lost_times: str | None = None
 
     @property
     def refused(self) -> bool:
@@ -75,12 +79,14 @@ class Status:
             "status": self.state,
             "reason": self.reason,
             "lost": self.lost,
+            "lost_times": self.lost_times,
             "metric": progress.metric,
             "direction": self.direction,
             "round": progress.round,
             "rounds": progress.rounds,
             **asdict(progress.scores),
             "agents": progress.agents,
+            **({} if progress.targets is None else {"targets": list(progress.targets)}),
             "agents_with_values": progress.scores.agents,
             "agents_present": progress.present,
             "evaluations": progress.evaluations,
@@ -104,6 +110,7 @@ class StatusReader:
         self._journal = JournalReader(run.folder.journal)
         self._position = Position({})
         self._tally: Tally | None = None
+        self._made = Counter[int]()  # evaluations, by round
 
     def read(self) -> Status:
         """Return where the run stands now.
@@ -120,9 +127,12 @@ class StatusReader:
         if "agents" not in manifest:  # it did not get as far as its first round
             progress = Progress(rounds=int(self._run.configuration()["rounds"]))
             return Status(state, reason, None, progress, 0, None, None)
-        facts, timings = Facts.of(folder), read_timings(folder.timings)
+        facts, timings = Facts.of(folder), timings_of(folder)
         tally = self._read_journal(facts)
-        rate = timings.evaluations_per_second(tally.evaluations)
+        # The last round may not have ended, and rounds may have ended since the times were read.
+        made = sum(self._made[t] for t in {t for t, _ in timings.round_seconds})
+        lost_times = timings.lost(tally.round)
+        rate = None if lost_times else timings.evaluations_per_second(made, tally.round)
         progress = Progress.of(tally, facts.rounds, self._position.ledger, rate)
         left = facts.rounds - max(0, tally.round)
         return Status(
@@ -132,12 +142,13 @@ class StatusReader:
             progress=progress,
             under_way=self._under_way(folder),
             privacy=self._privacy(facts),
-            seconds_left=timings.seconds_left(left),
+            seconds_left=None if lost_times else timings.seconds_left(left),
             lost=(
                 None
                 if state in ("running", "waiting")
                 else lost_end(folder, self._position.entries, torn=self._journal.torn)
             ),
+            lost_times=f"timings.jsonl {lost_times}" if lost_times else None,
         )
 
     def _read_journal(self, facts: Facts) -> Tally:
@@ -148,6 +159,8 @@ class StatusReader:
             for entry in self._journal.read():
                 self._position.take(entry)
                 self._tally.add(entry)
+                if isinstance(entry, StepEntry):
+                    self._made[entry.t] += len(entry.observations)
         return self._tally
 
     def _under_way(self, folder: RunFolder) -> int:

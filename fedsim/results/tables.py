@@ -20,7 +20,7 @@ from fedsim.record.entries import ReleaseEntry
 from fedsim.record.manifest import Facts
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
-from fedsim.record.timings import Timings, read_timings
+from fedsim.record.timings import Timings, timings_of
 from fedsim.results.losses import epsilons, loss_columns
 from fedsim.results.observations import MADE_FROM, ObservationColumns, parquet_file, schema
 from fedsim.results.reading import Reading, read_run, space_of
@@ -48,7 +48,7 @@ def finish(folder: RunFolder, space: Space) -> dict[str, Any]:
         columns.flush()
         file.add_key_value_metadata({MADE_FROM: reading.sha256})
     reading.close(facts.rounds)
-    timings = read_timings(folder.timings)
+    timings = timings_of(folder)
     table = pa.Table.from_pandas(round_table(reading, timings), preserve_index=False)
     with parquet_file(folder.path / "rounds.parquet", table.schema) as file:
         file.write_table(table)
@@ -87,7 +87,7 @@ def made_table(folder: RunFolder, facts: Facts, name: str) -> pd.DataFrame:
             parameters are not known.
     """
     if name == "rounds":
-        return round_table(read_run(folder, facts), read_timings(folder.timings))
+        return round_table(read_run(folder, facts), timings_of(folder))
     space = space_of(folder, facts)
     batches: list[pa.RecordBatch] = []
     columns = ObservationColumns(facts, space, batches.append)
@@ -103,7 +103,7 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     Means are over the ``agents`` that have observed something so far: if some start late or never,
     means of different rounds or runs are over different agents. If there are none, they are NaN.
     """
-    rows, tally = reading.rows, reading.tally
+    rows, tally, facts = reading.rows, reading.tally, reading.facts
     table = pd.DataFrame([asdict(row.scores) for row in rows], columns=SCORES)
     names = table.columns.drop("agents")
     table[names] = table[names].astype(float)  # None is NaN
@@ -111,6 +111,8 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     table = table.drop(columns=[n for n in names if not known[n.rpartition("_")[2]]])
     table.insert(0, "round", np.array([row.round for row in rows], dtype=int))
     table["evaluations"] = np.array([row.evaluations for row in rows], dtype=int)
+    if facts.targets is not None:
+        table["target_evaluations"] = np.array([row.counted for row in rows], dtype=int)
     table["coinciding"] = np.array([row.coinciding for row in rows], dtype=float)
     if tally.knows_regret:
         table["mean_regret"] = [row.mean_regret for row in rows]
@@ -133,25 +135,33 @@ def outcome_of(folder: RunFolder, facts: Facts) -> dict[str, Any]:
     """
     reading = read_run(folder, facts)
     reading.close(facts.rounds)
-    return outcome(reading, read_timings(folder.timings))
+    return outcome(reading, timings_of(folder))
 
 
 def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
-    """Return a finished run's outcome, as its manifest keeps it."""
+    """Return a finished run's outcome, as its manifest keeps it.
+
+    If the times of some rounds are lost, those of the whole run are not known.
+    """
     tally, facts, last = reading.tally, reading.facts, reading.rows[-1].scores
     events = [release.event for release in reading.releases if release.event is not None]
+    lost = timings.lost(facts.rounds + 1)
     found: dict[str, Any] = {
         "metric": tally.metric,
         "direction": facts.direction,
         **asdict(last),
         "agents": facts.agents,
+        **({} if facts.targets is None else {"targets": list(facts.targets)}),
         "agents_with_values": last.agents,
         "evaluations": tally.evaluations,
-        "evaluations_per_second": timings.evaluations_per_second(tally.evaluations),
+        "evaluations_per_second": (
+            None if lost else timings.evaluations_per_second(tally.evaluations)
+        ),
         "epsilon": epsilons(events, facts.delta),
-        "objective_seconds": timings.objective_seconds,
-        "other_seconds": timings.other_seconds,
-        "traffic": {kind: list(both) for kind, both in timings.traffic.items()},
+        "objective_seconds": None if lost else timings.objective_seconds,
+        "other_seconds": None if lost else timings.other_seconds,
+        "traffic": {} if lost else {kind: list(both) for kind, both in timings.traffic.items()},
+        **({"lost_times": f"timings.jsonl {lost}"} if lost else {}),
         "journal_sha256": reading.sha256,
     }
     return {**found, **_mishaps(reading.releases, tally, timings)}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fedsim.config.construct import build_scenario
+from fedsim.config.construct import build_method, build_scenario, targets_of
 from fedsim.config.model import Config, delta_of
 from fedsim.errors import RunFolderError, cannot_write
 from fedsim.fingerprints import fingerprint_settings
@@ -74,7 +74,7 @@ class Listener:
         """A job starts or resumes."""
 
     def progress(self, job: Job, progress: Progress) -> None:
-        """A job finished a round."""
+        """A job finished a round, or a step before round 0: its round is then -1."""
 
     def waiting(self, job: Job, why: str) -> None:
         """A job waits for something that is not its work; an empty text: no longer."""
@@ -221,4 +221,5 @@ def _facts(
         accounting=privacy.accounting,
         parameters=described(scenario.space),
         optimal_points=None if points is None else tuple(points),
+        targets=targets_of(build_method(spec, scenario), scenario.agents),
     )

@@ -8,14 +8,10 @@ as the first run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from typing import Protocol
-
-import numpy as np
 
 from fedsim.config.spec import Availability
 from fedsim.errors import ProtocolError, RunFolderError
@@ -26,7 +22,6 @@ from fedsim.protocol import (
     Broadcast,
     Release,
     Replies,
-    Reply,
     Request,
     RunsAtServer,
 )
@@ -35,7 +30,6 @@ from fedsim.record.lines import Appender
 from fedsim.record.logs import Log
 from fedsim.record.observer import (
     AggregatorReceived,
-    CallFinished,
     Observer,
     Received,
     StepTaken,
@@ -43,17 +37,10 @@ from fedsim.record.observer import (
 from fedsim.record.position import Position, recorded_by_agent
 from fedsim.simulation.availability import present
 from fedsim.simulation.calls import Answer, Call, Task
+from fedsim.simulation.exchange import Transport, exchanged, replies_of
 from fedsim.simulation.releases import AskingFleet, Releases
 from fedsim.simulation.rounds import CurrentRound, servers_fault
 from fedsim.usercode.calling import expect, offers
-
-
-class Transport(Protocol):
-    """Carries calls to agents and returns their answers."""
-
-    def handle(self, call: Call, tasks: Sequence[Task]) -> list[Answer]:
-        """Return one answer per task, in task order."""
-        ...
 
 
 @dataclass
@@ -194,7 +181,7 @@ class RecordingFleet:
             for agent in agents
         ]
         call = Call(t, self.position.entries, False, None, asked)
-        replies = _replies(chosen, self._exchange(call, tasks, request.kind))
+        replies = replies_of(chosen, self._exchange(call, tasks, request.kind))
         self._show(visible, t, request, replies)
         return replies
 
@@ -208,7 +195,7 @@ class RecordingFleet:
         via: Aggregator | None,
     ) -> Replies | Release:
         """Return the part of a call's answers that the server program sees."""
-        replies = _replies(chosen if request is not None else (), answers)
+        replies = replies_of(chosen if request is not None else (), answers)
         received: Replies | Release = replies
         if via is not None:
             visible = offers(via, RunsAtServer) and via.runs_at_server
@@ -234,28 +221,10 @@ class RecordingFleet:
     def _exchange(
         self, call: Call, tasks: Sequence[Task], request: str | None = None
     ) -> list[Answer]:
-        start = time.perf_counter()
-        if self.log is not None:
-            self.log.turn("agents")
-        answers = self.transport.handle(call, tasks)
-        if self.log is not None:
-            self.log.turn(f"server, round {call.t}")
-        self.observer(
-            CallFinished(
-                t=call.t,
-                call=self.position.calls - (request is not None),
-                request=request,
-                then=None if request or call.then is None else call.then.kind,
-                agents=len(tasks),
-                seconds=time.perf_counter() - start,
-                agent_cpu_seconds=sum(a.cpu_seconds for a in answers),
-                objective_cpu_seconds=sum(a.objective_cpu_seconds for a in answers),
-                lost_keys=sum(a.lost_keys for a in answers),
-                sent_bytes=len(tasks) * (_bytes_of(call.message) + _bytes_of(call.then)),
-                received_bytes=sum(_bytes_of(answer) for answer in answers),
-            )
+        number = self.position.calls - (request is not None)
+        return exchanged(
+            self.transport, call, tasks, number, self.observer, log=self.log, request=request
         )
-        return answers
 
     def _taking_part(
         self, t: int, to: Sequence[AgentId] | None
@@ -287,26 +256,6 @@ class RecordingFleet:
                 f"({', '.join(self.aggregators) or 'it has none'}), got a {type(via).__name__}; "
                 "add it to the program's `aggregators`, so that its state is saved"
             )
-
-
-def _replies(chosen: Sequence[AgentId], answers: Sequence[Answer]) -> Replies:
-    """Return the replies of all chosen agents; those of absent agents are missing."""
-    given = {answer.agent: answer for answer in answers}
-
-    def reply(agent: AgentId) -> Reply:
-        answer = given.get(agent)
-        if answer is None or (answer.payload is None and not answer.lost_keys):
-            return Reply(agent, "missing", {})
-        if answer.payload is None:
-            return Reply(agent, "lost_keys", {})
-        return Reply(agent, "ok", answer.payload)
-
-    return tuple(map(reply, chosen))
-
-
-def _bytes_of(sent: Broadcast | Request | Answer | None) -> int:
-    payload = None if sent is None else sent.payload
-    return sum(np.asarray(array).nbytes for array in payload.values()) if payload else 0
 
 
 def _others(chosen: Sequence[AgentId], agents: Sequence[AgentId]) -> tuple[AgentId, ...]:

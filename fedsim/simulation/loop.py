@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
+from fedsim.config.construct import targets_of
 from fedsim.config.spec import RunSpec
 from fedsim.errors import Interrupted, UserCodeError
 from fedsim.fingerprints import with_noise
@@ -30,12 +31,15 @@ from fedsim.protocol import (
 from fedsim.record.journal import open_journal
 from fedsim.record.lines import LineWriter
 from fedsim.record.logs import Log
+from fedsim.record.observer import Event, StepTaken
 from fedsim.record.position import Start
 from fedsim.record.progress import Progress, Recorder
 from fedsim.record.runfolder import Checkpoint, RunFolder
 from fedsim.record.tally import Tally
+from fedsim.record.timings import open_timings
 from fedsim.resources import Resources
-from fedsim.simulation.fleet import RecordingFleet, Transport
+from fedsim.simulation.exchange import Transport
+from fedsim.simulation.fleet import RecordingFleet
 from fedsim.simulation.releases import Releases
 from fedsim.simulation.rounds import servers_fault
 from fedsim.usercode.calling import expect, offers, user_code
@@ -92,7 +96,7 @@ def simulate(
         scenario: the run's scenario.
         method: the run's method; makes the server program.
         transport: carries calls to the agents.
-        notify: called with the progress after each round.
+        notify: called with the progress after each round, and each step before round 0.
         stopped: checked after each round; True ends the run with ``Interrupted``.
         agents_are_here: whether the agents work in this thread; their CPU time is then not
             the server's.
@@ -109,13 +113,14 @@ def simulate(
         aggregators = aggregators_of(program)
     position = start.position
     with ExitStack() as files:
-        timings = files.enter_context(closing(LineWriter(folder.timings)))
+        timings = files.enter_context(closing(open_timings(folder.timings, simulation.run)))
         transcript = None
         if simulation.transcript:
             transcript = files.enter_context(closing(LineWriter(folder.transcript)))
         journal = files.enter_context(closing(open_journal(folder.journal, simulation.run)))
         maximize = scenario.direction == "maximize"
-        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"))
+        targets = targets_of(method, scenario.agents)
+        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"), targets)
         recorder = Recorder(timings, transcript, spec.rounds, tally)
         recorder.note_history(start.settled)
         start.settled.clear()  # it may be large, and nobody needs it any more
@@ -123,13 +128,20 @@ def simulate(
         releases = Releases(
             position, journal, spec.seed, recorder, simulation.budget, kept, simulation.run
         )
+
+        def observe(event: Event) -> None:
+            recorder(event)
+            if isinstance(event, StepTaken) and event.entry.t < 0:  # it may take long
+                recorder.finish_round(-1, position.ledger)
+                notify(recorder.progress)
+
         fleet = RecordingFleet(
             transport,
             tuple(range(scenario.agents)),
             spec.seed,
             position,
             journal,
-            recorder,
+            observe,
             releases,
             aggregators,
             spec.availability,

@@ -66,6 +66,7 @@ class AskingFleet:
 
     Its requests are counted by kind. The count restarts when keys were lost, so that repeated
     requests have the same randomness; so has the server program's own request, if it is repeated.
+    See :class:`fedsim.protocol.Respondents`.
 
     Args:
         members: all agents, ascending.
@@ -77,27 +78,17 @@ class AskingFleet:
     def __init__(
         self, members: tuple[AgentId, ...], ask: AskAgain, request: Request | None, replies: Replies
     ) -> None:
-        self._members = members
+        self.members = members
+        self.request = request
         self._ask = ask
-        self._request = request
         self._asked = Counter[str]() if request is None else Counter([request.kind])
         self._losses = 0
         self._note(replies)
 
-    @property
-    def members(self) -> tuple[AgentId, ...]:
-        """All agents, ascending."""
-        return self._members
-
-    @property
-    def request(self) -> Request | None:
-        """The server program's request, if any."""
-        return self._request
-
     def ask(self, t: int, request: Request, *, to: Sequence[AgentId] | None = None) -> Replies:
         """See :meth:`fedsim.protocol.Respondents.ask`."""
         number = 0
-        if request is not self._request:
+        if request is not self.request:
             number = self._asked[request.kind]
             self._asked[request.kind] += 1
         replies = self._ask(t, request, to, number)

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import fmin_l_bfgs_b
 
+from fedsim.acquisition.evaluations import Evaluations
 from fedsim.errors import RunError
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve
@@ -177,10 +178,9 @@ def most_likely(
     if trend is not None:
         F = trend.matrix(inputs)
         added = F @ F.T
-
-    def cost(theta: Array) -> tuple[float, Array]:
-        return negative_log_likelihood(theta, family, differences, residuals, added)
-
+    cost = Evaluations(
+        lambda theta: negative_log_likelihood(theta, family, differences, residuals, added)
+    )
     parameters = len(widths or inputs.T)
     ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
     return min(ends, key=lambda end: end[1])
@@ -202,22 +202,16 @@ def _starts(count: int, dimension: int) -> list[list[Array]]:
     return groups if twice else [[theta for group in groups for theta in group]]
 
 
-def _search(
-    cost: Callable[[Array], tuple[float, Array]], starts: Sequence[Array]
-) -> tuple[Array, float]:
+def _search(cost: Evaluations, starts: Sequence[Array]) -> tuple[Array, float]:
     """Return where L-BFGS-B ends from the best of the starts, and the cost there."""
-    costs = [cost(theta)[0] for theta in starts]
+    costs = [cost.value(theta) for theta in starts]
     lowest = min(costs)
-
-    def cost_above_start(theta: Array) -> tuple[float, Array]:
-        value, gradient = cost(theta)
-        return value - lowest, gradient
-
     bounds = [_LOG_LENGTH_SCALES] * (len(starts[0]) - 1) + [_LOG_NOISE_RATIOS]
     # L-BFGS-B's tolerance is relative to the cost, which holds constants; this is the gain alone.
     theta, above, _ = fmin_l_bfgs_b(
-        cost_above_start,
+        lambda theta: cost.value(theta) - lowest,
         starts[costs.index(lowest)],
+        fprime=cost.gradient,
         bounds=bounds,
         factr=_FACTR,
         pgtol=_PGTOL,

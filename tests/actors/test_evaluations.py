@@ -19,6 +19,7 @@ from ray.exceptions import GetTimeoutError, NodeDiedError, RayError, WorkerCrash
 import fedsim
 from fedsim.actors.evaluations import Work
 from fedsim.actors.evaluator import TaskEvaluator, _Evaluation, _lost
+from fedsim.actors.objectives import Objectives
 from fedsim.config.model import DeadlinesConfig
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, ObjectiveError, ResourceError, RunError
@@ -39,6 +40,7 @@ ROUNDS = 6
 def tasks(one_host: dict[str, Any]) -> dict[str, Any]:
     """A run whose evaluations are tasks, one at a time."""
     method = {"name": "dp-fts-de", "initial_points": 3, "message": {"features": 20}}
+    method["dp"] = {"sampling": "fixed", "sampling_rate": 0.5}
     return {
         **one_host,
         "method": method,
@@ -223,7 +225,7 @@ def test_silence_ends_in_numbers(tmp_path: Path) -> None:
     space = Space((Parameter("x", 0.0, 1.0),))
     logs = LogFolder(tmp_path, "")
     evaluator = TaskEvaluator(spec, space, [0], deadlines, log, logs, lambda: False)
-    evaluator._needs = [Resources(2)]
+    evaluator._objectives = Objectives([Resources(2)], None, [])
     work = Work(0, 0, 0, 0, 0, 0, {}, 5.0, 10.0, logs)
     pending = {"ref": _Evaluation(work, Proposal(np.zeros(1), ""))}
     now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Options and whole numbers reach hosts and tasks as they were written."""
+"""Options and whole numbers reach hosts and tasks as they were written, whoever takes a step."""
 
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,20 @@ from tests.util.small import UserModule, body, small
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("resources", [None, {"cpus": 1.0}], ids=["hosts", "tasks"])
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("dp-fts-de", {"subregions": 3}),
+        ("fts-target", {"targets": [1], "helper_queries": 4, "renew": 1}),
+    ],
+)
 def test_journals_are_those_of_one_process(
-    resources: Any, here: Path, user_module: UserModule
+    method: str, settings: dict[str, Any], resources: Any, here: Path, user_module: UserModule
 ) -> None:
     # The objective checks the kinds of its values.
     scenario = {"name": f"{user_module(MIXED)}:Mixed", "agents": 3}
-    config = small("dp-fts-de", scenario=scenario, rounds=3)
-    config["method"] |= {"subregions": 3, "own_probability": 0.5}
+    config = small(method, scenario=scenario, rounds=3, availability=0.8)
+    config["method"] |= {**settings, "own_probability": 0.5}
     serial, ray = (
         fedsim.run({**config, **more}, out=name)
         for name, more in (

@@ -1,13 +1,10 @@
 """The resource plan of a run."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsim.actors.plan import ACTOR_MEGABYTES, CLUSTER_MEGABYTES, TABLES_MEGABYTES, make_plan
-from fedsim.actors.transport import deal
 from fedsim.errors import ResourceError
 
 
@@ -67,15 +64,3 @@ class TestPlan:
         assert 1 <= plan.parallel <= jobs
         asked = plan.parallel * plan.hosts * plan.cpus_per_host
         assert asked <= max(cpus, plan.parallel * plan.hosts * 1e-4) * (1 + 1e-12)
-
-
-@given(agents=st.integers(1, 500), hosts=st.integers(1, 50))
-def test_agents_are_dealt_there_and_back_and_evenly(agents: int, hosts: int) -> None:
-    hands = deal(agents, hosts)
-    assert sorted(a for hand in hands for a in hand) == list(range(agents))
-    assert all(hand == tuple(sorted(hand)) for hand in hands)
-    for lap in range(agents // hosts):
-        dealt = [hand[lap] for hand in (reversed(hands) if lap % 2 else hands)]
-        assert dealt == list(range(lap * hosts, (lap + 1) * hosts))
-    sizes = {len(hand) for hand in hands}
-    assert sizes <= {math.floor(agents / hosts), math.ceil(agents / hosts)}

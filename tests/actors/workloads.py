@@ -178,6 +178,7 @@ class SpeakingServer(SilentServer):
     """Prints before and after its agents' step."""
 
     def __init__(self, fails: bool) -> None:
+        super().__init__()
         self._fails = fails
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:

@@ -158,7 +158,8 @@ def test_what_comes_before_round_0_counts_nowhere(
     raw = {**small(), "scenario": {"name": f"{name}:Peak"}, "method": {"name": f"{name}:Method"}}
     run = fedsim.run(raw, listener=Watching())
     (one,) = run.runs
-    assert [progress.scores.best_observed for progress in seen] == [0.5] * 3
+    assert [progress.round for progress in seen] == [-1, 0, 1, 2]
+    assert [progress.scores.best_observed for progress in seen] == [None, 0.5, 0.5, 0.5]
     assert seen[-1].evaluations == one.summary()["evaluations"] == 2 * 4
     assert one.summary()["best_observed"] == one.summary()["mean_best_observed"] == 0.5
     assert run.rounds["best_observed"].tolist() == [0.5] * 3

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsim.config.construct import build_method, build_scenario
+import fedsim
+from fedsim.config.construct import build_method, build_scenario, planned_costs
 from fedsim.config.experiment import prepare
 from fedsim.config.ready import ready_names
 from fedsim.errors import MissingDataError
+from fedsim.keys import by_key
+from fedsim.privacy.accountants import default_delta, privacy_loss
+from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.renyi import MomentsAccountant
 from fedsim.rng import rng
 from fedsim.workload import Scenario
 
@@ -55,3 +61,56 @@ def test_table_1_compares_five_methods_on_all_functions() -> None:
     assert methods == {f"F{number}": compared for number in range(1, 21)}
     # Equal budgets, and nothing but the method differs between two variants of a function.
     assert {(one.method["initial_points"], one.rounds) for one in variants} == {(4, 50)}
+
+
+FIGURES = [name for name in ready_names() if name.startswith("dp-fts-de-figure-")]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_of_dp_fts_de_runs_shortened(name: str, tmp_path: Path) -> None:
+    shorter = ["scenario.agents=6", "rounds=1", "method.initial_points=2", "seeds=0"]
+    run = fedsim.run(name, overrides=[*shorter, "backend=serial"], out=tmp_path / "run", jobs=1)
+    summaries = run.summaries()
+    assert {one["variant"] for one in summaries} == set(prepare(name, (), None).variants)
+    assert {one["status"] for one in summaries} == {"done"}
+
+
+@pytest.mark.parametrize(
+    ("figure", "losses"),
+    [("2b", [9.91] * 3), ("2c", [5.93, 9.91, 20.12]), ("2d", [9.91, 7.39, 5.22])],
+)
+def test_a_figure_has_the_losses_that_the_paper_prints(figure: str, losses: list[float]) -> None:
+    experiment = prepare(f"dp-fts-de-figure-{figure}", (), None)
+    found = []
+    for variant in experiment.variants.values():
+        spec = experiment.spec(variant, 0)
+        costs = planned_costs(build_method(spec, build_scenario(spec)))
+        ledger = Ledger.from_events(costs)
+        found.append(privacy_loss(ledger, default_delta(200), MomentsAccountant()).epsilon)
+    assert found == pytest.approx(losses, abs=5e-3)
+
+
+def test_figures_change_one_thing_at_a_time() -> None:
+    def settings(figure: str) -> dict[str, dict[str, Any]]:
+        variants = prepare(f"dp-fts-de-figure-{figure}", (), None).variants
+        return {
+            label: by_key({"method": one.method, "scenario": one.scenario})
+            for label, one in variants.items()
+        }
+
+    def changed(figure: str, one: str, other: str) -> set[str]:
+        a, b = settings(figure)[one], settings(figure)[other]
+        return {key for key in {*a, *b} if a.get(key) != b.get(key)}
+
+    assert changed("5", "FTS-DE", "equal weights") == {"method.weights.scheme"}
+    assert changed("5", "FTS-DE", "initial points everywhere") == {"method.local_initial_design"}
+    assert changed("7", "1/sqrt(t), 0.7", "1/sqrt(t), 1") == {"scenario.mixture"}
+    assert changed("7", "1/sqrt(t), 1", "1/t^2, 1") == {"method.own_probability"}
+    assert changed("9", "linear", "quadratic") == {"method.weights.scheme"}
+    assert changed("12a", "adaptive", "not adaptive") == {"method.weights.adaptive"}
+    four = settings("4")
+    assert [four[name]["method.dp.clipping_norm"] for name in ("DP-FTS", "DP-FTS-DE")] == [8, 11]
+    dimensions = {
+        (one["scenario.dimension"], one["method.subregions"]) for one in settings("10").values()
+    }
+    assert dimensions == {(d, p) for d in (1, 2, 3) for p in (1, 2, 3, 4, 6)}

@@ -120,6 +120,24 @@ class TestPerturbation:
         agreement = np.corrcoef(signs)[np.triu_indices(50, 1)]
         assert np.abs(agreement).max() < 5 / math.sqrt(1000)
 
+    def test_several_perturbations_take_turns(self) -> None:
+        scenario = Synthetic(agents=5, perturbation=(0.02, 1.2))
+        shared = Synthetic(perturbation=0.0).values(0)
+        sizes = [float(np.abs(scenario.values(a) - shared).max()) for a in range(5)]
+        assert sizes == pytest.approx([0.02, 1.2, 0.02, 1.2, 0.02])
+        # An agent's coins do not depend on how many perturbations there are.
+        assert np.array_equal(scenario.values(3), Synthetic(perturbation=1.2).values(3))
+
+    @pytest.mark.parametrize("mixture", [None, 0.5])
+    def test_unchanged_agents_have_the_shared_function(self, mixture: float | None) -> None:
+        perturbation = None if mixture else 1.2
+        scenario = Synthetic(agents=3, perturbation=perturbation, mixture=mixture, unchanged=(0, 2))
+        shared = Synthetic(perturbation=0.0).values(0)
+        assert np.array_equal(scenario.values(0), shared)
+        assert np.array_equal(scenario.values(2), shared)
+        assert not np.array_equal(scenario.values(1), shared)
+        assert (scenario.optimum(0), scenario.optimum(2)) == (1.0, 1.0)
+
 
 class TestMixture:
     def test_nothing_mixed_in_makes_all_agents_alike(self) -> None:
@@ -207,6 +225,9 @@ class TestObjective:
         ({"noise_variance": -0.1}, "scenario.noise_variance: expected finite and at least 0"),
         ({"noise_variance": math.inf}, "scenario.noise_variance"),
         ({"perturbation": math.nan}, "scenario.perturbation"),
+        ({"perturbation": ()}, "scenario.perturbation: expected at least one number, got none"),
+        ({"perturbation": (0.1, -1.0)}, "scenario.perturbation: expected finite and at least 0"),
+        ({"agents": 2, "unchanged": (2,)}, "scenario.unchanged: expected agents of 0 to 1, got 2"),
         ({"mixture": 0.5}, "exactly one of perturbation and mixture.*to null"),
         ({"perturbation": None}, "exactly one of perturbation and mixture"),
         ({"perturbation": None, "mixture": 1.5}, r"scenario.mixture: expected in \[0, 1\]"),

@@ -86,6 +86,27 @@ class Screen:
         self.display.progress(job(seed), replace(SOME, round=round, **changes))
 
 
+class TestBeforeRound0:
+    def test_a_bar_tells_that_evaluations_are_made(self) -> None:
+        screen = Screen(terminal=True, width=120)
+        screen.report(0, -1, evaluations=0)
+        assert screen.drawn() == []  # it has only started
+        screen.report(5, -1, evaluations=120, failed=3)
+        (line,) = screen.drawn()
+        assert "0/60" in line
+        assert "120 evaluations before round 0, 3 failed, 3.1 eval/s" in line
+        assert line.endswith("-:--:--")
+        screen.report(5, 0)
+        (line,) = screen.drawn()
+        assert "best observed" in line
+
+    def test_a_log_says_so(self) -> None:
+        screen = Screen(terminal=False)
+        screen.display.started(job())
+        screen.report(61, -1, evaluations=120)
+        assert screen.printed() == ["dp-fts-de, seed 0: 120 evaluations before round 0, 3.1 eval/s"]
+
+
 class TestBar:
     def test_it_fits_on_a_line_of_120_columns(self) -> None:
         screen = Screen(terminal=True, width=120)

@@ -41,6 +41,37 @@ def test_subsampled_json() -> None:
     assert record["delta_1e-5"]["pld"] == pytest.approx(11.28, abs=5e-3)
 
 
+def test_samples_of_fixed_size() -> None:
+    options = {"--agents": "29", "--sampling-rate": "0.35", "--noise-multiplier": "1"}
+    options |= {"--rounds": "60", "--sampling": "fixed"}
+    record = strict_json(invoke("subsampled", options, "--json").stdout)
+    assert record["pld"] == pytest.approx(47.17, abs=5e-3)
+    assert record["rdp"] == pytest.approx(160.6, abs=0.05)
+    assert "moments" not in record
+    assert (record["neighbouring_relation"], record["sampling"]) == ("replace-one", "fixed-size")
+    text = " ".join(invoke("subsampled", options).stdout.split())
+    for words in ("47.172", "replace-one", "fixed-size", "any others", "without replacement"):
+        assert words in text
+    assert "moments" not in text
+    del options["--noise-multiplier"]
+    found = strict_json(invoke("calibrate", options | {"--epsilon": "11.73"}, "--json").stdout)
+    assert found["noise_multiplier"] == pytest.approx(2.0, abs=1e-3)
+    assert found["neighbouring_relation"] == "replace-one"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--sampling": "fix"}, "--sampling: unknown name 'fix'; did you mean 'fixed'"),
+        ({"--sampling": "fixed", "--sampling-rate": "0.001"}, "at least 1/200, so that a sample"),
+    ],
+)
+def test_bad_samplings_are_named(changes: dict[str, str], message: str) -> None:
+    found = invoke("subsampled", SUBSAMPLED | changes).exception
+    assert isinstance(found, ConfigError)
+    assert message in str(found)
+
+
 def test_subsampled_with_another_delta() -> None:
     record = json.loads(invoke("subsampled", SUBSAMPLED | {"--delta": "1e-5"}, "--json").stdout)
     assert record["delta"] == 1e-5

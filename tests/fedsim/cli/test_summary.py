@@ -107,6 +107,17 @@ class TestClosingTable:
         }
         assert table(SUMMARY | nothing).splitlines()[-1].split()[-1] == "3"
 
+    def test_a_seed_whose_times_are_lost(self) -> None:
+        times = ("evaluations_per_second", "objective_seconds", "other_seconds")
+        lost = {**dict.fromkeys(times), "seed": 1, "lost_times": "timings.jsonl lacks some"}
+        text = " ".join(table(SUMMARY, SUMMARY | lost).split())
+        assert "dp-fts-de, seed 1: its times are unknown: timings.jsonl lacks some" in text
+        whole, untimed = (
+            next(one for one in map(str.split, text.splitlines()) if one[:1] == ["dp-fts-de"])
+            for text in (table(SUMMARY), table(SUMMARY | lost))
+        )
+        assert whole == [*untimed, "5", "3"]  # evaluations and CPU seconds
+
     def test_a_run_of_an_earlier_version(self) -> None:
         earlier = {k: v for k, v in SUMMARY.items() if k != "evaluations_per_second"}
         assert "0.84" in table(earlier)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fedsim.config.construct import build_method, build_scenario, resolve_section
+from fedsim.config.construct import build_method, build_scenario, resolve_section, targets_of
 from fedsim.config.spec import RunSpec
-from fedsim.errors import ConfigError, UserCodeError
+from fedsim.errors import ConfigError, RunError, UserCodeError
 from fedsim.usercode.sources import NO_CODE, UserCode
 from tests.util.small import UserModule
 
@@ -297,3 +297,42 @@ class TestUsersClasses:
         (here / "scenarios" / "__init__.py").write_text("raise RuntimeError")
         scenario(here, name=f"{user_module(self.BASE)}:Mine")
         assert scenario(here, name="synthetic").agents == 200
+
+
+class Named:
+    """A method that names targets, or raises."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    @property
+    def target_agents(self) -> Any:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+class TestTargets:
+    @pytest.mark.parametrize(
+        ("found", "expected"), [([2, 0, 2], (0, 2)), (range(3), None), ((1,), (1,))]
+    )
+    def test_a_method_may_name_them(self, found: Any, expected: Any) -> None:
+        method: Any = Named(found)
+        assert targets_of(method, 3) == expected
+
+    def test_without_them_all_agents_count(self) -> None:
+        method: Any = object()
+        assert targets_of(method, 3) is None
+
+    @pytest.mark.parametrize("found", [[], [3], [-1], ["a"]])
+    def test_they_must_be_agents(self, found: Any) -> None:
+        method: Any = Named(found)
+        expected = "the method's target_agents: expected some of the agents 0 to 2, got"
+        with pytest.raises(RunError, match=expected):
+            targets_of(method, 3)
+
+    @pytest.mark.parametrize("found", [ValueError("mine"), None])
+    def test_a_failure_is_the_users(self, found: Any) -> None:
+        method: Any = Named(found)
+        with pytest.raises(UserCodeError, match="the method failed to return its target agents"):
+            targets_of(method, 3)

@@ -52,6 +52,21 @@ def test_the_noise_just_meets_the_target() -> None:
     assert less < dp["noise_multiplier"] < more
 
 
+def test_the_noise_of_samples_of_fixed_size() -> None:
+    from fedsim.privacy.accountants import make_accountant
+    from fedsim.privacy.calibration import constant_loss
+
+    fixed = {"sampling": "fixed", "sampling_rate": 0.4}  # one agent of three
+    z = dp_of(prepare(federated({"epsilon": 3.0, **fixed})))["noise_multiplier"]
+    loss = [
+        constant_loss(1 / 3, z * factor, 2, DELTA, make_accountant("pld"), "fixed", 3).epsilon
+        for factor in (1, 1 - 1e-5)
+    ]
+    assert loss[0] <= 3.0 < loss[1]
+    with pytest.raises(ConfigError, match=r"^method\.dp\.sampling_rate: expected at least 1/3"):
+        prepare(federated({"epsilon": 3.0, "sampling": "fixed", "sampling_rate": 0.3}))
+
+
 def test_the_resolved_configuration_has_both_and_is_accepted_again_unchanged() -> None:
     first = prepare(federated({"epsilon": 0.7}))
     assert set(first.config.method["dp"]) >= BOTH

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.cli.summary import privacy_sentence
 from fedsim.errors import ConfigError
 from fedsim.methods.dp_fts_de import DPFTSDE
 from fedsim.methods.local_model import LocalModelSettings
@@ -69,6 +70,33 @@ def sources(run: Run) -> Mapping[int, set[str]]:
     for t, record in observations(journal(run)):
         found.setdefault(t, set()).add(record.source)
     return found
+
+
+def test_a_run_with_samples_of_fixed_size_says_so(tmp_path: Path) -> None:
+    dp = {"sampling": "fixed", "sampling_rate": 0.3}
+    run = simulate(tmp_path, method={"dp": dp}, privacy={"budget": 200.0})
+    costs = [entry["event"] for entry in releases(run)]
+    assert len(costs) == 6
+    assert {(cost["kind"], cost["agents"], cost["sample_size"]) for cost in costs} == {
+        ("fixed-size-gaussian", 8, 2)
+    }
+    epsilon = run.summaries()[0]["epsilon"]
+    assert (epsilon["neighbouring_relation"], epsilon["sampling"]) == ("replace-one", "fixed-size")
+    assert "moments" not in epsilon
+    said = privacy_sentence(epsilon)
+    assert "neighbours: replace-one of one agent; sampling: fixed-size." in said
+    assert "moments" not in said
+
+
+def test_samples_of_nobody_are_refused_before_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^method\.dp\.sampling_rate: expected at least 1/8"):
+        simulate(tmp_path, method={"dp": {"sampling": "fixed", "sampling_rate": 0.1}})
+    with pytest.raises(ConfigError, match="moments cannot account for 'fixed-size-gaussian'"):
+        simulate(
+            tmp_path,
+            method={"dp": {"sampling": "fixed"}},
+            privacy={"budget": 9.0, "accountant": "moments"},
+        )
 
 
 def work(space: Space, subregions: int, kind: Any = "sample") -> FederatedWork:

@@ -178,6 +178,22 @@ def test_vectors_sum_to_what_all_data_say() -> None:
     assert sums.next_logs(basis, total)[0] == pytest.approx(scales.mean())
 
 
+def test_what_agents_share_is_computed_once() -> None:
+    sums = RegionSums(CUBE, "matern52", False, 1e-4, 2)
+    rng = np.random.default_rng(2)
+    points, X, y = rng.random((5, 3)), rng.random((6, 3)), rng.standard_normal(6)
+
+    def basis(eta: float) -> Basis:
+        return Basis(points.copy(), np.log([0.5, eta]), np.array([0.0, 1.0]))
+
+    vector = sums.vector(basis(1e-2), True, X, y)
+    assert sums.read(vector.copy(), 5) is sums.read(vector.copy(), 5)
+    assert sums.support(basis(1e-2)) is sums.support(basis(1e-2))
+    assert sums.support(basis(1e-1)) is not sums.support(basis(1e-2))
+    other = sums.read(2.0 * vector, 5)
+    assert (other.count, other.fits) == (12.0, 2.0)
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.1, 0.7, 1e5])
 def test_without_enough_fits_hyperparameters_stay(constant: float) -> None:
     """One fit is too few, and equal outputs have none."""

@@ -75,7 +75,7 @@ class RecordingFleet:
         self.calls: list[tuple[int, object]] = []
 
     def step(self, t: int, message: object, **other: object) -> Sequence[object]:
-        assert not other
+        assert other == {"to": (0, 1, 2, 3)}  # all agents are targets
         self.calls.append((t, message))
         return ()
 

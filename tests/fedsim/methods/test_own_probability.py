@@ -23,6 +23,9 @@ from tests.util.small import UserModule, small
         ("1-1/sqrt(t)", [0.0, 1 - 2**-0.5, 0.5]),
         ("1 - 1/t^2", [0.0, 0.75, 0.9375]),
         ("1 - 1/t**0.25", [0.0, 1 - 2**-0.25, 1 - 4**-0.25]),
+        ("1 - 1/max(t, 2)^2", [0.75, 0.75, 0.9375]),
+        ("1-1/sqrt(max(t,2))", [1 - 2**-0.5, 1 - 2**-0.5, 0.5]),
+        ("1 - 1/max(t, 3)", [2 / 3, 2 / 3, 0.75]),
         (0.3, [0.3, 0.3, 0.3]),
         ("1", [1.0, 1.0, 1.0]),
     ],
@@ -33,7 +36,20 @@ def test_own_probability(text: str | float, expected: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1/t", "1 - 2/t", "1 - 1/t^0", "1 - 1/t^.", "", 1.5, -0.1, float("nan"), "nan"]
+    "text",
+    [
+        "1/t",
+        "1 - 2/t",
+        "1 - 1/t^0",
+        "1 - 1/t^.",
+        "1 - 1/max(t, 0)",
+        "1 - 1/max(t)",
+        "",
+        1.5,
+        -0.1,
+        float("nan"),
+        "nan",
+    ],
 )
 def test_own_probability_refuses(text: str | float) -> None:
     with pytest.raises(ConfigError, match="own_probability: expected"):
@@ -107,3 +123,26 @@ def test_a_mapping_names_a_class(here: Path) -> None:
     for given in ({"queries": 3}, {"name": "1 - 1/t"}):
         with pytest.raises(ConfigError, match=r"own_probability\.name: expected a class of yours"):
             run(given)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("fbo-fedgp", "mixing"), ("fbo-fedgp-tr", "own_probability")],
+)
+def test_all_methods_take_a_class_with_settings(
+    here: Path, user_module: UserModule, method: str, setting: str
+) -> None:
+    config: dict[str, Any] = {
+        "scenario": {"name": "functions", "function": "sphere", "dimension": 2, "agents": 3},
+        "method": {
+            "name": method,
+            "encryption": "plain",
+            setting: {"name": f"{user_module(CLASSES)}:Ramp", "queries": 1},
+            "acquisition": {"candidates": 8, "near": 4, "starts": 1},
+        },
+        "rounds": 3,
+        "backend": "serial",
+    }
+    table = fedsim.run(config).observations
+    assert set(table[table["round"] == 1]["source"]) == {"global"}
+    assert set(table[table["round"] > 1]["source"]) == {"own"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedsim.acquisition.candidates import sobol_points
 from fedsim.errors import ConfigError
 from fedsim.methods.trust_regions import RegionSettings, region_around
 from fedsim.space import Choice, Parameter, Space
@@ -42,7 +43,7 @@ def test_a_region_is_cut_at_the_borders_and_filled_evenly() -> None:
     region = region_around(CUBE, centre, 0.2)
     np.testing.assert_allclose(region.box.lower, [0.4, 0.0, 0.85])
     np.testing.assert_allclose(region.box.upper, [0.6, 0.1, 1.0])
-    points = region.fill(CUBE, 33, np.random.default_rng(0))
+    points = region.fill(CUBE, sobol_points(3, 32, np.random.default_rng(0)))
     assert points.shape == (33, 3)
     np.testing.assert_array_equal(points[0], centre)
     assert region.box.contains(points).all()
@@ -63,7 +64,7 @@ def test_points_of_other_spaces_stay_inside() -> None:
     centre = space.snap(np.array([[0.1, 0.55, 0.0, 1.0]]))[0]
     region = region_around(space, centre, 0.01)
     assert region.box.contains(centre[None]).all()
-    points = region.fill(space, 129, np.random.default_rng(0))
+    points = region.fill(space, sobol_points(space.dimension, 128, np.random.default_rng(0)))
     assert points.shape == (129, 4)
     np.testing.assert_array_equal(points, space.snap(points))
     assert region.box.contains(points).all()
@@ -73,7 +74,9 @@ def test_points_of_other_spaces_stay_inside() -> None:
     assert found[1] == {4, 5, 6}
     assert found[2] == {1, 2}
     assert sorted(found[3]) == pytest.approx([0.9, 1.0])
-    wider = region_around(space, centre, 0.5).fill(space, 513, np.random.default_rng(0))
+    wider = region_around(space, centre, 0.5).fill(
+        space, sobol_points(space.dimension, 512, np.random.default_rng(0))
+    )
     assert {space.to_point(u)["n"] for u in wider} == {3, 4, 5, 6, 7}
 
 

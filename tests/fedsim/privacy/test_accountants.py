@@ -5,6 +5,7 @@ import pickle
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
+import dp_accounting as dp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -20,13 +21,20 @@ from fedsim.privacy.accountants import (
     privacy_loss,
 )
 from fedsim.privacy.budget import Budget
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import FixedSizeGaussian, SubsampledGaussian
+from fedsim.privacy.forward_differences import even_differences
 from fedsim.privacy.ledger import Bound, Component, Ledger
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
-from fedsim.privacy.renyi import MOMENT_ORDERS, MomentsAccountant, RdpAccountant
+from fedsim.privacy.renyi import (
+    MOMENT_ORDERS,
+    MomentsAccountant,
+    RdpAccountant,
+    fixed_size_divergences,
+)
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import PrivacyEvent
+from fedsim.results.losses import epsilons
 
 # Shared, so that accountants with filled caches are tested, too.
 MOMENTS, RDP, PLD = MomentsAccountant(), RdpAccountant(), PldAccountant()
@@ -488,3 +496,101 @@ def test_rdp_is_an_upper_bound_for_a_million_tiny_releases() -> None:
     assert limit == pytest.approx(9.06e-5, rel=1e-3)
     assert epsilon(PLD, q, z, releases, delta) == pytest.approx(limit, rel=1e-3)
     assert epsilon(RDP, q, z, releases, delta) >= limit
+
+
+# N, T, m, z; RDP (Wang et al., Theorem 27) and PLD (C_q) at N^-1.1, of the reference's table.
+FIXED_SIZE = [
+    (29, 60, 10, 1.0, 160.6, 47.17),
+    (29, 60, 10, 2.0, 32.2, 11.73),
+    (29, 60, 10, 4.0, 9.92, 3.51),
+    (29, 60, 2, 1.0, 27.4, 8.43),
+    (200, 40, 50, 1.0, 86.7, 30.55),
+]
+
+
+def fixed_size(agents: int, size: int, z: float, releases: int) -> Ledger:
+    return Ledger(((FixedSizeGaussian(agents, size, z, z), releases),))
+
+
+class TestFixedSize:
+    @pytest.mark.parametrize(("agents", "releases", "size", "z", "rdp", "pld"), FIXED_SIZE)
+    def test_losses_of_the_reference(
+        self, agents: int, releases: int, size: int, z: float, rdp: float, pld: float
+    ) -> None:
+        ledger, delta = fixed_size(agents, size, z, releases), default_delta(agents)
+        found = privacy_loss(ledger, delta, RDP)
+        assert found.epsilon == pytest.approx(rdp, abs=0.05)
+        loss = privacy_loss(ledger, delta, PLD)
+        assert loss.epsilon == pytest.approx(pld, abs=5e-3)
+        assert loss.source == "composition"
+        for one in (found, loss):
+            assert (one.neighbouring_relation, one.sampling) == ("replace-one", "fixed-size")
+        # Larger than with Poisson sampling at the same rate, against the paper's Fig. 11.
+        assert loss.epsilon > 2 * epsilon(PLD, size / agents, z, releases, delta)
+
+    @pytest.mark.parametrize("z", [0.3, 1.0, 10.0, 50.0])
+    @pytest.mark.parametrize("q", [0.05, 0.4])
+    def test_divergences_are_dp_accountings(self, q: float, z: float) -> None:
+        from dp_accounting.rdp.rdp_privacy_accountant import RdpAccountant as Theirs
+
+        orders = [2.0, 3.0, 4.0, 9.0, 20.0]
+        event = dp.SampledWithoutReplacementDpEvent(100, round(100 * q), dp.GaussianDpEvent(z))
+        theirs = Theirs(orders, dp.NeighboringRelation.REPLACE_ONE).compose(event)
+        ours = fixed_size_divergences(q, z)[[MOMENT_ORDERS.index(order) for order in orders]]
+        np.testing.assert_allclose(ours, theirs._rdp, rtol=1e-6)
+
+    @pytest.mark.parametrize("z", [1e-6, 1e-3, 0.1, 3.0, 1e3, 1e9])
+    def test_differences_are_moments_of_the_ratio(self, z: float) -> None:
+        # E[(p/q - 1)^2] = exp(1/z^2) - 1; and with s = 1/z^2 small, E[(p/q - 1)^l] is that of
+        # x / z with a normal x: (l - 1)!! s^(l/2).
+        zero, two, four, six = even_differences(z, 6)
+        assert zero == 0
+        s = z**-2
+        assert two == pytest.approx(s if s > 700 else math.log(math.expm1(s)), rel=1e-12)
+        if z >= 1e3:
+            assert four == pytest.approx(math.log(3 * s**2), abs=1e-4)
+            assert six == pytest.approx(math.log(15 * s**3), abs=1e-4)
+        if z <= 0.1:  # the last term is all
+            assert (four, six) == (pytest.approx(6 * s, rel=1e-9), pytest.approx(15 * s, rel=1e-9))
+
+    def test_everybody_in_the_sample_is_a_gaussian_mechanism(self) -> None:
+        loss = privacy_loss(fixed_size(7, 7, 3.0, 4), 1e-5, PLD)
+        assert loss.source == "closed form"
+        assert loss.epsilon == pytest.approx(dp.get_epsilon_gaussian(3.0 / 2 / 2, 1e-5), rel=1e-9)
+
+    @given(
+        size=st.integers(1, 20),
+        z=st.sampled_from([0.4, 1.0, 3.0, 20.0]),
+        releases=st.integers(1, 100),
+        delta=st.sampled_from([0.03, 1e-6]),
+    )
+    @settings(max_examples=10, deadline=None)
+    def test_properties(self, size: int, z: float, releases: int, delta: float) -> None:
+        def loss(accountant: Accountant, size: int, z: float, releases: int) -> float:
+            return privacy_loss(fixed_size(20, size, z, releases), delta, accountant).epsilon
+
+        found = loss(PLD, size, z, releases)
+        assert found <= loss(RDP, size, z, releases) * (1 + 1e-9)
+        assert found >= loss(PLD, size, 2 * z, releases) * (1 - 1e-5)
+        assert found <= loss(PLD, size, z, releases + 1) * (1 + 1e-5)
+        if size < 20:
+            assert found <= loss(PLD, size + 1, z, releases) * (1 + 1e-5)
+        # Replacing may also be removing: no less than with the agent's vectors replaced by zeros.
+        assert found >= epsilon(PLD, size / 20, z, releases, delta) * (1 - 1e-5)
+
+    def test_moments_are_not_defined_for_it(self) -> None:
+        with pytest.raises(ConfigError, match="moments cannot account for 'fixed-size-gaussian'"):
+            privacy_loss(fixed_size(29, 10, 1.0, 60), 0.1, MOMENTS)
+
+    def test_two_samplings_have_no_common_loss(self) -> None:
+        mixed = ledger(0.3, 1.0, 2).charge(FixedSizeGaussian(29, 10, 1.0, 1.0))
+        for accountant in (PLD, RDP):
+            with pytest.raises(ConfigError, match="protect different neighbours"):
+                privacy_loss(mixed, 1e-3, accountant)
+
+    def test_reports_say_what_holds(self) -> None:
+        found = epsilons([FixedSizeGaussian(29, 10, 1.0, 2.0)] * 60, default_delta(29))
+        assert (found["neighbouring_relation"], found["sampling"]) == ("replace-one", "fixed-size")
+        assert "moments" not in found
+        assert found["pld"] == pytest.approx(47.17, abs=5e-3)
+        assert found["pld_exact_multipliers"] == pytest.approx(11.73, abs=5e-3)

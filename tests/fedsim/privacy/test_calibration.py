@@ -10,14 +10,14 @@ from fedsim.privacy.accountants import Accountant, default_delta, privacy_loss
 from fedsim.privacy.calibration import (
     calibrate,
     constant_loss,
-    largest_rate,
     noise_for,
-    smallest_multiplier,
+    scaled,
 )
-from fedsim.privacy.events import SubsampledGaussian, UnknownEvent
+from fedsim.privacy.events import FixedSizeGaussian, SubsampledGaussian, UnknownEvent
 from fedsim.privacy.ledger import Ledger
 from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant, RdpAccountant
+from fedsim.privacy.searching import largest_rate, largest_sample, smallest_multiplier
 
 DELTA = default_delta(200)
 PLD, MOMENTS = PldAccountant(), MomentsAccountant()
@@ -128,7 +128,7 @@ def test_noise_for_a_whole_run(accounting: Any) -> None:
 def test_noise_for_what_has_none() -> None:
     with pytest.raises(ConfigError, match="asks for no privacy"):
         noise_for([], 2.0, 1e-4, PLD)
-    with pytest.raises(ConfigError, match=r"^epsilon: expected subsampled-gaussian"):
+    with pytest.raises(ConfigError, match=r"^epsilon: expected events of a subsampled Gaussian"):
         noise_for([UnknownEvent("other", None, "{}")], 2.0, 1e-4, PLD)
 
 
@@ -198,3 +198,56 @@ def test_bad_values_are_named(name: str, value: float) -> None:
     given[name] = value
     with pytest.raises(ConfigError, match=f"^{name}: expected"):
         calibrate(given.pop("epsilon"), DELTA, PLD, **given)
+
+
+class TestFixedSize:
+    def test_the_noise_just_meets_the_target(self) -> None:
+        def loss(z: float) -> float:
+            return constant_loss(0.35, z, 60, 29**-1.1, PldAccountant(), "fixed", 29).epsilon
+
+        found = calibrate(
+            11.73,
+            29**-1.1,
+            PldAccountant(),
+            sampling_rate=0.35,
+            rounds=60,
+            sampling="fixed",
+            agents=29,
+        )
+        assert found.noise_multiplier == pytest.approx(2.0, abs=1e-3)  # the reference's table
+        assert loss(found.noise_multiplier) <= 11.73 < loss(found.noise_multiplier * (1 - 1e-5))
+        assert (found.loss.neighbouring_relation, found.loss.sampling) == (
+            "replace-one",
+            "fixed-size",
+        )
+
+    def test_the_rate_found_is_a_whole_number_of_agents(self) -> None:
+        found = calibrate(
+            3.0,
+            29**-1.1,
+            RdpAccountant(),
+            noise_multiplier=8,
+            rounds=60,
+            sampling="fixed",
+            agents=29,
+        )
+        size = round(found.sampling_rate * 29)
+        assert found.sampling_rate == size / 29
+        one_more = constant_loss(
+            (size + 1) / 29, 8, 60, 29**-1.1, RdpAccountant(), "fixed", 29
+        ).epsilon
+        assert found.loss.epsilon <= 3 < one_more
+
+    @pytest.mark.parametrize("most", [1, 2, 9, 10])
+    def test_the_largest_sample(self, most: int) -> None:
+        assert largest_sample(lambda size: size <= most, 10) == most
+        with pytest.raises(ConfigError, match="exceeded even by samples of one agent"):
+            largest_sample(lambda size: False, 10)
+
+    def test_events_keep_their_sample(self) -> None:
+        event = FixedSizeGaussian(29, 10, 1.0, 2.0)
+        assert scaled([event], 3.0).counts == ((FixedSizeGaussian(29, 10, 3.0, 6.0), 1),)
+
+    def test_samples_of_nobody_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="sampling_rate: expected at least 1/29"):
+            constant_loss(0.03, 1.0, 1, 0.1, RdpAccountant(), "fixed", 29)

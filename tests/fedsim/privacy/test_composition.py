@@ -23,7 +23,7 @@ def epsilon(
     return found
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "replace"])
 @pytest.mark.parametrize(("z", "releases"), [(1.0, 1), (2.0, 10), (0.01, 3), (1e6, 500)])
 @pytest.mark.parametrize("delta", [0.01, 1e-5, 1e-15, 1e-100, 1e-290])
 def test_gaussians_agree_with_the_closed_form(
@@ -202,3 +202,44 @@ def test_the_steps_do_not_show() -> None:
     for before, after in ((480, 485), (1000, 1001)):
         low, high = (epsilon(0.01, 0.3, n, 1e-5) for n in (before, after))
         assert low < high < low * (after / before)
+
+
+@pytest.mark.parametrize(
+    ("q", "z", "delta"),
+    [(0.3, 1.0, 1e-3), (0.1, 0.5, 1e-5), (0.9, 3.0, 1e-2), (1.0, 2.0, 1e-5), (0.01, 0.05, 1e-4)],
+)
+def test_one_replacement_is_amplified_in_closed_form(q: float, z: float, delta: float) -> None:
+    import dp_accounting as dp
+
+    exact = math.log1p(q * math.expm1(dp.get_epsilon_gaussian(z, delta / q)))
+    found = epsilon(q, z, 1, delta, "replace")
+    assert exact * (1 - 1e-9) <= found <= exact * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("q", "z", "releases", "delta"),
+    [(10 / 29, 1.0, 60, 29**-1.1), (0.05, 0.7, 200, 1e-6), (0.8, 4.0, 20, 1e-4)],
+)
+def test_replacements_agree_with_dp_accountings_composition(
+    q: float, z: float, releases: int, delta: float
+) -> None:
+    # The curve delta(epsilon) of C_q, on dp-accounting's grid and by its "connect the dots".
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+    from scipy.stats import norm
+
+    def g0(a: Any) -> Any:
+        low, high = norm.cdf(0.5 / z - np.log(a) * z), norm.cdf(-0.5 / z - np.log(a) * z)
+        return low - a * high
+
+    def g(a: Any) -> Any:
+        up = np.maximum(a, 1 / a)
+        amplified = q * g0(1 + (up - 1) / q)
+        return np.where(a >= 1, amplified, 1 - a + a * amplified)
+
+    h = 1e-3
+    end = math.ceil(math.log1p(q * math.expm1(0.5 / z**2 + 12 / z)) / h) + 1
+    k = np.arange(-end, end + 1)
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(h, k, g(np.exp(k * h)))
+    loss: Any = privacy_loss_distribution.PrivacyLossDistribution(pmf)
+    other = loss.self_compose(releases).get_epsilon_for_delta(delta)
+    assert epsilon(q, z, releases, delta, "replace") == pytest.approx(other, rel=2e-4)

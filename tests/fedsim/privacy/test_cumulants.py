@@ -10,7 +10,7 @@ from fedsim.privacy.losses import DIRECTIONS, Direction
 from fedsim.privacy.renyi import MOMENT_ORDERS, renyi_divergences
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "replace"])
 def test_an_unsampled_release_has_normal_cumulants(direction: Direction) -> None:
     z = 1.7
     found = cumulants(1.0, z, math.log(1e-30), direction)
@@ -34,8 +34,10 @@ def test_moments_bound_the_renyi_divergences(q: float, z: float) -> None:
         assert found.log_moments[index] == pytest.approx(exact, rel=2e-3)
 
 
-@pytest.mark.parametrize(("q", "z"), [(0.5, 1e-3), (0.999, 1e-6), (1e-6, 1e9), (1.0, 1e9)])
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("q", "z"), [(0.5, 1e-3), (0.999, 1e-6), (1e-6, 1e9), (1.0, 1e9), (1e-12, 0.01)]
+)
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "replace"])
 def test_extreme_noise_gives_finite_numbers(q: float, z: float, direction: Direction) -> None:
     found = cumulants(q, z, math.log(1e-20), direction)
     for values in (found.log_moments, found.means, found.variances, found.losses):

@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsim.errors import ConfigError, RunFolderError
-from fedsim.privacy.events import SubsampledGaussian, UnknownEvent, event_from_record
+from fedsim.privacy.events import (
+    FixedSizeGaussian,
+    SubsampledGaussian,
+    UnknownEvent,
+    event_from_record,
+    sample_size,
+)
 from fedsim.privacy.ledger import Component, Ledger
+from fedsim.protocol import PrivacyEvent
 
 events = st.sampled_from(
     [SubsampledGaussian(q, z, z * gain) for q in (0.1, 0.5) for z in (1, 2) for gain in (1, 1.5, 2)]
@@ -92,7 +99,7 @@ def test_an_event_of_an_unknown_kind_is_kept_as_it_is() -> None:
     assert event == UnknownEvent("local-release", 3, json.dumps(record))
     assert event.record() == record
     assert Ledger.from_events([event, event]).releases == 2
-    with pytest.raises(ConfigError, match="subsampled-gaussian events, got UnknownEvent"):
+    with pytest.raises(ConfigError, match="subsampled Gaussian mechanism, got UnknownEvent"):
         Ledger.from_events([event]).components()
 
 
@@ -117,3 +124,42 @@ def test_an_agent_pays_its_own_events_and_those_of_everybody() -> None:
     assert ledger.of(2) == Ledger.from_events([shared, own[2], shared])
     assert ledger.of(None) == Ledger.from_events([shared, shared])
     assert Ledger.from_events([shared]).payers == (None,)
+
+
+class TestFixedSize:
+    def test_an_event_comes_back_from_the_journal(self) -> None:
+        event = FixedSizeGaussian(29, np.int64(10), np.float32(1), 2)  # type: ignore[arg-type]
+        record = json.loads(json.dumps(event.record()))
+        assert record == {
+            "kind": "fixed-size-gaussian",
+            "agents": 29,
+            "sample_size": 10,
+            "noise_multiplier": 1.0,
+            "exact_noise_multiplier": 2.0,
+        }
+        assert event_from_record(record) == event
+        assert event.sampling_rate == 10 / 29
+
+    @pytest.mark.parametrize("damage", [{"sample_size": 0}, {"agents": 9}, {"sample_size": 2.5}])
+    def test_damage_is_found(self, damage: dict[str, Any]) -> None:
+        record = FixedSizeGaussian(29, 10, 1.0, 2.0).record()
+        with pytest.raises(RunFolderError, match="damaged privacy event"):
+            event_from_record({**record, **damage})
+
+    def test_it_is_not_counted_with_poisson_sampling(self) -> None:
+        both: list[PrivacyEvent] = [
+            FixedSizeGaussian(10, 5, 1.0, 1.0),
+            SubsampledGaussian(0.5, 1.0, 1.0),
+        ]
+        assert Ledger.from_events(both).components() == (
+            Component(0.5, 1.0, 1, "fixed"),
+            Component(0.5, 1.0, 1, "poisson"),
+        )
+
+    @pytest.mark.parametrize(
+        ("agents", "rate", "size"), [(100, 0.29, 29), (29, 0.35, 10), (29, 1, 29), (7, 1 / 7, 1)]
+    )
+    def test_its_size_is_the_whole_part_of_the_mean(
+        self, agents: int, rate: float, size: int
+    ) -> None:
+        assert sample_size(agents, rate) == size

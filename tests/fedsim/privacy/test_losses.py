@@ -17,6 +17,13 @@ multipliers = st.sampled_from([0.05, 0.3, 1.0, 5.0, 100.0])
 
 def exact_delta(epsilon: float, q: float, z: float, direction: str) -> float:
     """Return delta of one release: P(loss > epsilon) - exp(epsilon) Q(loss > epsilon)."""
+    if direction == "replace":  # C_q of the Gaussian mechanism's
+        if epsilon < 0:
+            mirrored = exact_delta(-epsilon, q, z, "replace")
+            return 1 - math.exp(epsilon) + math.exp(epsilon) * mirrored
+        e = math.log1p(math.expm1(epsilon) / q)
+        gaussian = norm.cdf(0.5 / z - e * z) - math.exp(e) * norm.cdf(-0.5 / z - e * z)
+        return q * float(gaussian)
     sign = 1.0 if direction == "remove" else -1.0
     x = float(release_with(np.array([sign * epsilon]), q, z)[0])
     tail: Any = norm.sf if sign > 0 else norm.cdf
@@ -64,7 +71,7 @@ def test_little_probability_is_outside_the_bulk(log_tail: float, q: float, z: fl
     assert np.logaddexp.reduce(upper) <= log_tail + slack
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "replace"])
 @given(q=rates, z=multipliers, step=st.sampled_from([0.01, 0.3, 2.0]))
 @settings(max_examples=30)
 def test_dots_are_exact_and_the_lines_between_them_are_above(
@@ -80,6 +87,20 @@ def test_dots_are_exact_and_the_lines_between_them_are_above(
         assert found >= exact - 1e-13
         if epsilon in nodes:  # the difference of two probabilities has a rounding error, too
             assert found == pytest.approx(exact, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize("nodes", [[-3.0, -1.0, -0.2], [0.5, 0.7, 4.0], [-1.0, 0.3], [0.0, 0.1]])
+@given(q=rates, z=multipliers)
+@settings(max_examples=20)
+def test_a_replacements_loss_is_bounded_wherever_the_nodes_are(
+    nodes: list[float], q: float, z: float
+) -> None:
+    loss = discretise(np.array(nodes), q, z, "replace")
+    total = np.exp(loss.log_masses).sum() + math.exp(loss.log_infinite)
+    assert total == pytest.approx(1.0, rel=1e-12)
+    for epsilon in (-1.0, 0.0, 0.6, 2.0):
+        found = delta_of(loss.losses, loss.log_masses, loss.log_infinite, epsilon)
+        assert found >= exact_delta(epsilon, q, z, "replace") - 1e-13
 
 
 def test_tiny_probabilities_keep_their_digits() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedsim.errors import ConfigError
-from fedsim.privacy.events import SubsampledGaussian
+from fedsim.privacy.events import FixedSizeGaussian, SubsampledGaussian
 from fedsim.privacy.mechanism import (
     SubsampledGaussianMechanism,
     WeightedAverage,
@@ -322,6 +322,88 @@ def test_the_cost_follows_the_weights(
 @settings(max_examples=100, deadline=None)
 def test_exact_multiplier_is_between_z_and_z_root_p(phi: Array, z: float) -> None:
     assert z <= joint_multiplier(phi, z) <= z * math.sqrt(3)
+
+
+class TestFixedSize:
+    def test_every_release_has_exactly_m_agents_all_equally_likely(self) -> None:
+        agents, rounds = 10, 2000
+        m = mechanism(
+            agents=agents, features=agents, sampling_rate=0.39, noise_multiplier=1e-9,
+            clipping_norm=2.0, sampling="fixed",
+        )  # fmt: skip
+        chosen = np.empty((rounds, agents), dtype=bool)
+        for t in range(rounds):
+            # Agent n sends the n-th unit vector, so that with next to no noise it shows.
+            shown = vectors_of(m.aggregate(t, replies(np.eye(agents)), FLEET, keys(t)))
+            chosen[t] = shown[0] * 0.3 > 0.5 * region_weights(m.weights, t, agents, 2)[0]
+        assert set(chosen.sum(axis=1)) == {3}
+        # 2000 draws: standard error 0.0102 of a share of 0.3, and 0.0056 of one of 1/15.
+        assert np.all(np.abs(chosen.mean(axis=0) - 0.3) < 0.05)
+        together = (chosen.T.astype(float) @ chosen)[np.triu_indices(agents, 1)] / rounds
+        assert np.all(np.abs(together - 1 / 15) < 0.03)
+        again, first = (m.aggregate(5, replies(np.eye(agents)), FLEET, keys(5)) for _ in range(2))
+        assert np.array_equal(vectors_of(again), vectors_of(first))  # keyed by the round
+
+    def test_denominators_are_fixed(self) -> None:
+        m = mechanism(sampling="fixed", sampling_rate=0.4, noise_multiplier=1e-12)  # 2 of 6
+        everybody = vectors_of(m.aggregate(0, replies(np.ones((6, 5))), FLEET, keys()))
+        phi = region_weights(m.weights, 0, 6, 2)
+        share = everybody[:, 0] / (3 / math.sqrt(10) / (2 / 6))  # each is clipped to norm 3/sqrt(2)
+        pairs = [phi[:, i] + phi[:, j] for i in range(6) for j in range(i)]
+        assert min(float(np.abs(share - pair).max()) for pair in pairs) < 1e-9
+        np.testing.assert_allclose(m.noise_scale(0), 1e-12 * phi.max(axis=1) * 3 / (2 / 6))
+
+    def test_the_cost_has_the_size(self) -> None:
+        m = mechanism(agents=29, regions=4, sampling="fixed", sampling_rate=0.35)
+        cost = m.aggregate(0, (), FLEET, keys()).cost
+        assert cost == m.cost(0)
+        assert isinstance(cost, FixedSizeGaussian)
+        assert (cost.agents, cost.sample_size, cost.noise_multiplier) == (29, 10, 1.5)
+        assert cost.exact_noise_multiplier == pytest.approx(3.0, abs=1e-3)
+
+    def test_everybody_is_sampled_at_rate_one(self) -> None:
+        poisson, fixed = mechanism(sampling_rate=1), mechanism(sampling_rate=1, sampling="fixed")
+        a, b = (m.aggregate(3, replies(normal(6, 5)), FLEET, keys(3)) for m in (poisson, fixed))
+        assert np.array_equal(vectors_of(a), vectors_of(b))
+
+    def test_a_sample_of_nobody_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"^sampling_rate: expected at least 1/6"):
+            mechanism(sampling="fixed", sampling_rate=0.16)
+        with pytest.raises(ConfigError, match=r"^sampling: expected poisson or fixed"):
+            mechanism(sampling="bernoulli")
+
+    @given(
+        vectors=hnp.arrays(np.float64, (7, 3), elements=st.floats(-1e6, 1e6)),
+        other=hnp.arrays(np.float64, 3, elements=st.floats(-1e6, 1e6)),
+        regions=st.integers(1, 5),
+        t=st.integers(0, 12),
+        scheme=st.sampled_from(["softmax", "linear", "quadratic", "uniform"]),
+        agents=st.tuples(st.integers(0, 6), st.integers(0, 6)),
+    )
+    @settings(max_examples=100, deadline=None)
+    def test_a_replacement_moves_the_sum_by_at_most_twice_as_much(
+        self,
+        vectors: Array,
+        other: Array,
+        regions: int,
+        t: int,
+        scheme: Any,
+        agents: tuple[int, int],
+    ) -> None:
+        # Two samples that differ in one agent: its vector is another, or another agent is there.
+        norm, z = 2.0, 1.3
+        phi = region_weights(WeightSchedule(scheme), t, 7, regions)
+        first, second = agents
+        changed = vectors.copy()
+        changed[second] = other
+        one, two = np.zeros(7, dtype=bool), np.zeros(7, dtype=bool)
+        one[first], two[second] = True, True
+        bound = norm / math.sqrt(regions)
+        moved = joint_sum(phi, clip(vectors, bound), one, 0.5)
+        moved = moved - joint_sum(phi, clip(changed, bound), two, 0.5)
+        noise = z * phi.max(axis=1) * norm / 0.5
+        whitened = float(np.linalg.norm(moved / noise[:, None]))
+        assert whitened <= (2 + 1e-9) / joint_multiplier(phi, z)
 
 
 @pytest.mark.parametrize("number", [int, np.float32, np.int64, np.float64])

@@ -53,6 +53,17 @@ def test_scores_by_hand(maximize: bool, sign: float) -> None:
     assert (tally.round, tally.evaluations, tally.absences, tally.present) == (1, 4, 2, {0})
 
 
+def test_only_targets_count() -> None:
+    tally = Tally(3, maximize=True, optima=[5.0] * 3, targets=(1,))
+    tally.add(StepEntry(-1, (record(0, 9.0, 9.0), record(1, 9.0, 9.0))))
+    assert tally.counted == 0
+    tally.add(StepEntry(0, (record(0, 4.0, 4.0), record(1, 3.0, 2.0)), absent=(2,)))
+    assert tally.scores() == Scores(3.0, 3.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0, agents=1)
+    assert (tally.evaluations, tally.counted, tally.present) == (4, 1, {1})
+    tally.add(StepEntry(1, (record(0, 4.5, 4.5),)))
+    assert (tally.counted, tally.present, tally.round) == (1, set(), 1)
+
+
 def test_regret_needs_every_noiseless_value() -> None:
     tally = Tally(2, maximize=True, optima=[1.0, 1.0])
     tally.add(StepEntry(0, (record(0, 0.5, 0.4),)))

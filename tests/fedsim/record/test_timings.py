@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedsim.record.timings import read_timings
+from fedsim.record.timings import open_timings, read_timings
 
 
 def write(path: Path, *lines: dict[str, Any], torn: str = "") -> Path:
@@ -61,3 +61,27 @@ def test_traffic_adds_up_by_kind(tmp_path: Path) -> None:
         "upload": (1 + 10**4, 2 + 2 * 10**4),
         "share": (10**2 + 10**8, 2 * 10**2 + 2 * 10**8),
     }
+
+
+def test_a_round_that_was_done_again_counts_once(tmp_path: Path) -> None:
+    lines = [finished(0, 4.0), finished(1, 0.5), finished(1, 2.0), finished(0, 1.0)]
+    found = read_timings(write(tmp_path / "t", *lines))
+    assert found.evaluations_per_second(12) == 2.0
+    assert found.evaluations_per_second(12, last=0) == 3.0
+
+
+def test_it_is_known_whose_they_are_and_whether_they_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for lines in ([CALL, finished(0, 4.0)], [finished(1, 2.0)]):  # a run, and its resume
+        writer = open_timings(path, "mine")
+        for line in lines:
+            writer.append(line)
+        writer.close()
+    found = read_timings(path, "mine")
+    assert found == read_timings(path)  # the manifest may be lost
+    assert (found.lost(2), found.lost(3)) == ("", "lacks the times of some rounds")
+    other = read_timings(path, "other")
+    assert (other.round_seconds, other.objective_seconds, other.first_failure) == ((), 0.0, None)
+    assert other.lost(0) == "belongs to another seed, or to another run"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    assert read_timings(path, "other") == found  # as earlier versions wrote it
