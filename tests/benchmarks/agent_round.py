@@ -25,8 +25,9 @@ from fedsim.methods.local_model import LocalModelSettings
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.summaries import Basis, Summaries, SummaryLayout
+from fedsim.methods.thompson import ThompsonSampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
-from fedsim.protocol import Reply, Respondents
+from fedsim.protocol import Context, Observation, Reply, Respondents
 from fedsim.rng import SERVER, Keys, rng
 from fedsim.space import Array, Parameter, Space
 from fedsim.surrogates.exact_gp import condition
@@ -151,6 +152,36 @@ def whole_rounds() -> tuple[float, float]:
     return 1e3 * (agents - objective) / (20 * 60), 1e3 * server / (20 * 60)
 
 
+def own_models(dimension: int) -> dict[str, float]:
+    """Return CPU ms per agent and round of Thompson sampling with a warp, a trend and both.
+
+    Four agents with 10 initial points and 60 queries each; their objective takes next to no time.
+    """
+    space = Space(tuple(Parameter(f"x{d}", 0.0, 1.0) for d in range(dimension)))
+    settings = {
+        "as it is": LocalModelSettings(),
+        "warp": LocalModelSettings(warp="own"),
+        "trend": LocalModelSettings(trend="smooth"),
+        "warp and trend": LocalModelSettings(warp="own", trend="smooth"),
+    }
+    spent = dict.fromkeys(settings, 0.0)
+    for agent in range(4):
+        for name, surrogate in settings.items():  # in turns, since machines change their speed
+            method = ThompsonSampling(Context(space, 4, 60, 0), surrogate=surrogate)
+            program = method.agent(agent)
+            start = time.process_time()
+            for step in range(61):
+                proposals = program.propose(step, None, Keys(0, agent, step))
+                program.observe(
+                    [
+                        Observation(step, i, p.u, -float(np.square(np.log(p.u + 0.01)).sum()), "")
+                        for i, p in enumerate(proposals)
+                    ]
+                )
+            spent[name] += time.process_time() - start
+    return {name: 1e3 * seconds / (4 * 60) for name, seconds in spent.items()}
+
+
 def grid_parts() -> dict[str, float]:
     """Return the parts of a round on a 1-D grid of 1000 points, in milliseconds."""
     rng = np.random.default_rng(0)
@@ -240,6 +271,12 @@ def main() -> None:
         report("continuous: M = 100, D = 2, n = 70", continuous_parts())
         report("FBO-FedGP: D = 10, |S| = 32, n = 30, M = 10, plain sums", fedgp_parts())
         report("grid of 1000: M = 50, n = 50, fixed hyper-parameters", grid_parts())
+        for dimension in (2, 5):
+            spent = own_models(dimension)
+            first = spent["as it is"]
+            print(f"Thompson sampling, D = {dimension}, 10 to 70 observations, per agent and round")
+            for name, milliseconds in spent.items():
+                print(f"  {name:<32} {milliseconds:7.3f} ms, {milliseconds / first:.2f} times")
     key, plain = generators()
     print(f"a key's generator: {1e3 * key:.1f} us, {key / plain:.2f} of NumPy's own way")
     agents, server = whole_rounds()
