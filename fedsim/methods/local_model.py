@@ -38,6 +38,7 @@ from fedsim.surrogates.fit import Hyperparameters, best_variance, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.scaling import mean_of, standardised
+from fedsim.surrogates.trend import trend_of
 from fedsim.surrogates.warping import Warp, choice_size, choose_warp, identity
 
 _LARGEST = 1e150
@@ -65,6 +66,8 @@ class LocalModelSettings:
         warp: ``own``: the agent chooses the most likely scale of each number from its own history,
             see :mod:`fedsim.surrogates.warping`; not without fits. ``none``: scales stay as the
             space has them.
+        trend: ``smooth``: low polynomials are added to the kernel, see
+            :mod:`fedsim.surrogates.trend`; ``none``: nothing is.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -81,6 +84,7 @@ class LocalModelSettings:
     starts: int = 4
     path_features: int | None = None
     warp: Literal["none", "own"] = "none"
+    trend: Literal["none", "smooth"] = "none"
 
     def __post_init__(self) -> None:
         for name in ("length_scale", "variance", "noise_variance"):
@@ -92,12 +96,13 @@ class LocalModelSettings:
         for name in ("candidates", "starts", "path_features"):
             count = getattr(self, name)
             self._require(count is None or count >= 1, name, "at least 1")
-        if self.mean not in ("zero", "observed"):
-            raise ConfigError(
-                f"method.surrogate.mean: expected 'zero' or 'observed', got {self.mean!r}"
-            )
-        if self.warp not in ("none", "own"):
-            raise ConfigError(f"method.surrogate.warp: expected 'none' or 'own', got {self.warp!r}")
+        for name, one, other in (
+            ("mean", "zero", "observed"),
+            ("warp", "none", "own"),
+            ("trend", "none", "smooth"),
+        ):
+            valid = getattr(self, name) in (one, other)
+            self._require(valid, name, f"{one!r} or {other!r}")
         if self.warp == "own" and not self.fit_every:
             raise ConfigError(
                 "method.surrogate.fit_every: expected at least 1, as method.surrogate.warp is "
@@ -122,6 +127,7 @@ class LocalModel:
         self._shared = shared
         self._inputs = np.empty((0, shared.space.dimension))
         self._outputs = np.empty(0)
+        self._trend = trend_of(shared.space) if settings.trend == "smooth" else None
         self._warp: tuple[int, Warp] = (0, identity(shared.space.dimension))
         self._fitted: tuple[int, Warp, Hyperparameters] | None = None
         self._prepared: tuple[Keys, Array] | None = None
@@ -190,9 +196,10 @@ class LocalModel:
         kernel = replace(current.kernel, variance=1.0)
         noise = current.noise_variance / current.kernel.variance
         y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
-        factor, beta = self._shared.grid_factor(kernel, warp), s.beta
+        factor, beta = self._shared.grid_factor(kernel, warp, self._trend), s.beta
         if s.fit_every or factor is None:
-            posterior = condition(kernel, noise, space.embed(warp.forward(self.inputs)), y)
+            inputs = space.embed(warp.forward(self.inputs))
+            posterior = condition(kernel, noise, inputs, y, trend=self._trend)
         if s.fit_every and y.any():
             beta *= math.sqrt(best_variance(posterior.misfit(y), len(y)))
         if factor is not None:
@@ -210,7 +217,7 @@ class LocalModel:
         s, y, space = self._settings, self._standardised(size), self._shared.space
         if not y.any():
             return identity(space.dimension)
-        return choose_warp(space, s.kernel, s.ard, self.inputs[:size], y)
+        return choose_warp(space, s.kernel, s.ard, self.inputs[:size], y, self._trend)
 
     def _fit(self, size: int, warp: Warp) -> Hyperparameters:
         s, y = self._settings, self._standardised(size)
@@ -219,7 +226,7 @@ class LocalModel:
             return Hyperparameters(kernel, s.noise_variance)
         space = self._shared.space
         inputs = space.embed(warp.forward(self.inputs[:size]))
-        return fit(s.kernel, s.ard, inputs, y, space.embedded_widths)
+        return fit(s.kernel, s.ard, inputs, y, space.embedded_widths, self._trend)
 
     def _standardised(self, size: int) -> Array:
         """Return the first outputs, minus the prior mean, in units of their spread."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from fedsim.acquisition import draw_candidates
@@ -12,6 +14,7 @@ from fedsim.space import Array, Space
 from fedsim.space.cells import Indices
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import grid_factor
+from fedsim.surrogates.trend import Trend
 from fedsim.surrogates.warping import Warp
 
 
@@ -48,8 +51,8 @@ class SharedWork:
         strengths = None if warp is None or warp.is_identity else warp.strengths
         return self._candidates.get((seed, step, count, strengths), draw)
 
-    def grid_factor(self, kernel: Kernel, warp: Warp) -> Array | None:
-        """Return the factor of the warped grid's kernel matrix, shape (points, rank).
+    def grid_factor(self, kernel: Kernel, warp: Warp, trend: Trend | None) -> Array | None:
+        """Return the factor of the prior's covariance on the warped grid, shape (points, rank).
 
         None if the space is no grid, or its factor with this kernel is too large.
         """
@@ -58,10 +61,13 @@ class SharedWork:
             return None
 
         def factorise() -> Array:
-            factor = grid_factor(kernel, self.space.embed(warp.forward(grid)))
-            return np.empty((0, 0)) if factor is None else factor
+            points = self.space.embed(warp.forward(grid))
+            factor = grid_factor(kernel, points)
+            if factor is None or trend is None:
+                return np.empty((0, 0)) if factor is None else factor
+            return np.hstack([factor, math.sqrt(kernel.variance) * trend.matrix(points)])
 
-        found = self._factors.get((kernel, warp), factorise)
+        found = self._factors.get((kernel, warp, trend), factorise)
         return found if len(found) else None
 
 

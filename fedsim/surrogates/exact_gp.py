@@ -8,6 +8,9 @@ m        the constant mean                           scalar
 K        kernel matrix of X                          (n, n)
 L        lower Cholesky factor of K + sigma^2 I      (n, n)
 alpha    (K + sigma^2 I)^-1 (y - m)                  (n,)
+
+The prior may have a smooth trend (:mod:`fedsim.surrogates.trend`), whose covariance is then part of
+K and of k(u, X).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from fedsim.space import Array
 from fedsim.surrogates.cholesky import factorise, solve, solve_lower
 from fedsim.surrogates.kernels import Kernel
+from fedsim.surrogates.trend import Trend
 
 SMALLEST_VARIANCE = 1e-12
 """Of a posterior, in multiples of the kernel's variance, so that its root has a slope."""
@@ -35,6 +39,7 @@ class ExactGP:
         inputs: X, shape (n, D).
         factor: L, shape (n, n).
         weights: alpha, shape (n,).
+        trend: what is added to the kernel, in units of its variance; None: nothing.
     """
 
     kernel: Kernel
@@ -43,35 +48,51 @@ class ExactGP:
     inputs: Array
     factor: Array
     weights: Array
+    trend: Trend | None = None
 
     def mean(self, U: Array) -> Array:
         """Return the posterior mean at the rows of ``U`` (k, D), shape (k,)."""
-        return self.mean_constant + self.kernel.matrix(U, self.inputs) @ self.weights
+        return self.mean_constant + self._prior(U, self.inputs) @ self.weights
 
     def covariance(self, U: Array) -> Array:
         """Return the posterior covariance of the noiseless values at ``U`` (k, D), (k, k)."""
-        half = solve_lower(self.factor, self.kernel.matrix(self.inputs, U))
-        return self.kernel.matrix(U, U) - half.T @ half
+        half = solve_lower(self.factor, self._prior(self.inputs, U))
+        return self._prior(U, U) - half.T @ half
 
     def moments(self, U: Array) -> tuple[Array, Array]:
         """Return mean and variance of the noiseless values at ``U`` (k, D), each (k,)."""
-        k = self.kernel.matrix(U, self.inputs)
+        k = self._prior(U, self.inputs)
         half = solve_lower(self.factor, k.T)
-        return self.mean_constant + k @ self.weights, self._variances(half, half)
+        return self.mean_constant + k @ self.weights, self._variances(U, half, half)
 
     def moments_and_gradients(self, U: Array) -> tuple[Array, Array, Array, Array]:
         """Return :meth:`moments` and their gradients, each (k, D)."""
         k, g = self.kernel.matrix_and_slopes(U, self.inputs)
+        if self.trend is not None:
+            size = self.kernel.variance
+            F, known = self.trend.matrix(U), self.trend.matrix(self.inputs)
+            k = k + size * F @ known.T
         solved = self.solve(k.T)
-        variance = self._variances(k.T, solved)
+        variance = self._variances(U, k.T, solved)
         slopes = self.kernel.gradients(U, self.inputs, g * self.weights)
         variance_slopes = self.kernel.gradients(U, self.inputs, -2.0 * g * solved.T)
+        if self.trend is not None:
+            slopes = slopes + self.trend.gradients(U, size * known.T @ self.weights)
+            remaining = F - solved.T @ known
+            variance_slopes = variance_slopes + self.trend.gradients(U, 2.0 * size * remaining)
         return self.mean_constant + k @ self.weights, variance, slopes, variance_slopes
 
-    def _variances(self, left: Array, right: Array) -> Array:
+    def _prior(self, U: Array, X: Array) -> Array:
+        """Return the prior's covariance between the rows of ``U`` and of ``X``."""
+        return prior_matrix(self.kernel, self.trend, U, X)
+
+    def _variances(self, U: Array, left: Array, right: Array) -> Array:
         """Return the prior's variance minus the products of columns, at least a trace of it."""
         variance = self.kernel.variance
-        remaining = variance - np.einsum("ji,ji->i", left, right)
+        prior = variance
+        if self.trend is not None:
+            prior = variance * (1.0 + np.square(self.trend.matrix(U)).sum(axis=1))
+        remaining = prior - np.einsum("ji,ji->i", left, right)
         positive: Array = np.maximum(remaining, SMALLEST_VARIANCE * variance)
         return positive
 
@@ -84,8 +105,28 @@ class ExactGP:
         return float(residuals @ self.weights)
 
 
+def prior_matrix(kernel: Kernel, trend: Trend | None, U: Array, X: Array) -> Array:
+    """Return the prior's covariance between the rows of ``U`` (n, D) and of ``X`` (m, D), (n, m).
+
+    Args:
+        kernel: the covariance function.
+        trend: what is added to it, in units of its variance; None: nothing.
+        U: points.
+        X: points.
+    """
+    covariance = kernel.matrix(U, X)
+    if trend is not None:
+        covariance += kernel.variance * trend.matrix(U) @ trend.matrix(X).T
+    return covariance
+
+
 def condition(
-    kernel: Kernel, noise_variance: float, inputs: Array, outputs: Array, mean_constant: float = 0.0
+    kernel: Kernel,
+    noise_variance: float,
+    inputs: Array,
+    outputs: Array,
+    mean_constant: float = 0.0,
+    trend: Trend | None = None,
 ) -> ExactGP:
     """Return the posterior given observations.
 
@@ -95,12 +136,13 @@ def condition(
         inputs: X, shape (n, D); n may be 0.
         outputs: y, shape (n,).
         mean_constant: the prior's mean m.
+        trend: what is added to the kernel, in units of its variance; None: nothing.
 
     Raises:
         RunError: if K + sigma^2 I is not positive definite in floating point.
     """
-    covariance = kernel.matrix(inputs, inputs)
+    covariance = prior_matrix(kernel, trend, inputs, inputs)
     covariance.flat[:: len(inputs) + 1] += noise_variance
     factor = factorise(covariance, f"Gaussian process, {kernel}, noise variance {noise_variance:g}")
     weights = solve(factor, outputs - mean_constant)
-    return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights)
+    return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights, trend)

@@ -34,6 +34,7 @@ from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve
 from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.kernels import Family, Kernel, squared_differences
 from fedsim.surrogates.scaling import spread
+from fedsim.surrogates.trend import Trend
 
 LENGTH_SCALE_BOUNDS = (0.02, 10.0)
 NOISE_RATIO_BOUNDS = (1e-6, 10.0)
@@ -72,7 +73,11 @@ def best_variance(misfit: float, count: float) -> float:
 
 
 def negative_log_likelihood(
-    theta: Array, family: Family, differences: Array, residuals: Array
+    theta: Array,
+    family: Family,
+    differences: Array,
+    residuals: Array,
+    added: Array | None = None,
 ) -> tuple[float, Array]:
     """Return the negative log marginal likelihood at the best variance, and its gradient.
 
@@ -81,6 +86,7 @@ def negative_log_likelihood(
         family: the kernel's.
         differences: of the inputs, see :func:`squared_differences`, shape (p, n, n).
         residuals: r, shape (n,), not all zero.
+        added: to R: a trend's covariance, shape (n, n); None: nothing.
 
     Returns:
         The value, and the gradient by ``theta``.
@@ -88,6 +94,8 @@ def negative_log_likelihood(
     n = len(residuals)
     kernel, eta = _decode(theta, family)
     A, dR = kernel.matrix_and_log_gradients(differences)
+    if added is not None:
+        A = A + added
     A.flat[:: n + 1] += eta
     L = factorise(A, f"marginal likelihood of {kernel}, noise ratio {eta:g}")
     alpha = solve(L, residuals)
@@ -109,6 +117,7 @@ def fit(
     inputs: Array,
     residuals: Array,
     widths: Sequence[int] | None = None,
+    trend: Trend | None = None,
 ) -> Hyperparameters:
     """Return the maximum-likelihood hyper-parameters, in the units of the outputs.
 
@@ -129,18 +138,19 @@ def fit(
         inputs: X, shape (n, D), n at least 1.
         residuals: outputs minus the mean, shape (n,), not all zero.
         widths: how many columns of X each parameter has, in order; None: one each.
+        trend: what is added to the kernel, in units of its variance; None: nothing.
 
     Raises:
         RunError: if the variance of outputs of this size is too large or too small for a number.
     """
     unit = spread(residuals)
     r = residuals / unit
-    theta, _ = most_likely(family, ard, inputs, r, widths)
+    theta, _ = most_likely(family, ard, inputs, r, widths, trend)
     kernel, eta = _decode(theta, family)
     if ard and widths is not None:
         scales = np.repeat(kernel.length_scales, widths)  # one per column
         kernel = replace(kernel, length_scales=tuple(scales.tolist()))
-    misfit = condition(kernel, eta, inputs, r).misfit(r)
+    misfit = condition(kernel, eta, inputs, r, trend=trend).misfit(r)
     variance = best_variance(misfit, len(r)) * unit * unit
     if not (sys.float_info.min < eta * variance and variance < math.inf):
         raise RunError(
@@ -151,7 +161,12 @@ def fit(
 
 
 def most_likely(
-    family: Family, ard: bool, inputs: Array, residuals: Array, widths: Sequence[int] | None = None
+    family: Family,
+    ard: bool,
+    inputs: Array,
+    residuals: Array,
+    widths: Sequence[int] | None = None,
+    trend: Trend | None = None,
 ) -> tuple[Array, float]:
     """Return the most likely theta that the search of :func:`fit` finds, and its cost.
 
@@ -159,7 +174,13 @@ def most_likely(
     :func:`fit`, with residuals of about the size 1.
     """
     differences = squared_differences(inputs, ard, widths)
-    cost = Evaluations(lambda theta: negative_log_likelihood(theta, family, differences, residuals))
+    added = None
+    if trend is not None:
+        F = trend.matrix(inputs)
+        added = F @ F.T
+    cost = Evaluations(
+        lambda theta: negative_log_likelihood(theta, family, differences, residuals, added)
+    )
     parameters = len(widths or inputs.T)
     ends = [_search(cost, starts) for starts in _starts(len(differences), parameters)]
     return min(ends, key=lambda end: end[1])

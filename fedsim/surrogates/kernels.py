@@ -65,6 +65,11 @@ class Kernel:
         matrix: Array = self._profile(self._squared_distances(U, X))[0]
         return matrix
 
+    def at_squared_distances(self, squared: Array) -> Array:
+        """Return k at squared distances in units of the length scales, of the same shape."""
+        values: Array = self._profile(squared)[0]
+        return values
+
     def single_matrix(self, U: Array, X: Array) -> Single:
         """Return :meth:`matrix` with single-precision exponentials: several times faster."""
         squared = self._squared_distances(U, X).astype(np.float32)

@@ -40,6 +40,7 @@ from fedsim.surrogates.exact_gp import ExactGP
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import RandomFeatures, draw_features
+from fedsim.surrogates.trend import Polynomial
 
 GRID_TOLERANCE = 1e-10
 """Largest share of the variance that a grid's factor may miss at any grid point."""
@@ -55,6 +56,8 @@ GRID_WORK = 2**26
 class PosteriorPath:
     """One sample of a posterior: mean_constant + phi(u)^T prior_weights + k(u, X) weights.
 
+    If the prior has a trend, the sample's polynomial is added.
+
     Attributes:
         kernel: k.
         mean_constant: the prior's mean.
@@ -62,6 +65,7 @@ class PosteriorPath:
         features: phi, not normalised.
         prior_weights: shape (number of features,).
         weights: shape (n,).
+        trend: its polynomial; None: no trend.
     """
 
     kernel: Kernel
@@ -70,12 +74,14 @@ class PosteriorPath:
     features: RandomFeatures
     prior_weights: Array
     weights: Array
+    trend: Polynomial | None = None
 
     def values(self, U: Array) -> Array:
         """Return the sample at the rows of ``U`` (k, D), shape (k,)."""
         prior = self.features.matrix(U) @ self.prior_weights
         correction = self.kernel.matrix(U, self.centres) @ self.weights
-        return self.mean_constant + prior + correction
+        values: Array = self.mean_constant + prior + correction
+        return values if self.trend is None else values + self.trend.values(U)
 
     def ranking(self, U: Array) -> Array:
         """Return the sample minus the mean constant by single-precision sums, shape (k,).
@@ -89,13 +95,19 @@ class PosteriorPath:
         kernel = replace(self.kernel, variance=1.0)
         weights = (self.weights / size).astype(np.float32)
         correction = kernel.single_matrix(U, self.centres) @ weights
-        return prior + self.kernel.variance * size * correction.astype(np.float64)
+        values: Array = prior + self.kernel.variance * size * correction.astype(np.float64)
+        return values if self.trend is None else values + self.trend.values(U)
 
     def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
         """Return values, shape (k,), and gradients, shape (k, D)."""
         prior, prior_gradients = self.features.sums_and_gradients(U, self.prior_weights)
         correction, gradients = self.kernel.sums_and_gradients(U, self.centres, self.weights)
-        return self.mean_constant + prior + correction, prior_gradients + gradients
+        values = self.mean_constant + prior + correction
+        gradients = prior_gradients + gradients
+        if self.trend is None:
+            return values, gradients
+        more, further = self.trend.values_and_gradients(U)
+        return values + more, gradients + further
 
 
 def feature_count(noise_ratio: float) -> int:
@@ -126,8 +138,16 @@ def sample_path(
     prior = beta * generator.standard_normal(count)
     noise = beta * np.sqrt(posterior.noise_variance) * generator.standard_normal(len(X))
     misfit = features.matrix(X) @ prior + noise
-    weights = posterior.weights - posterior.solve(misfit)
-    return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights)
+    if posterior.trend is None:
+        weights = posterior.weights - posterior.solve(misfit)
+        return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights)
+    # The trend is a linear model: its part of the correction is a polynomial, too.
+    trend, F = posterior.trend, posterior.trend.matrix(X)
+    deviation = beta * math.sqrt(kernel.variance)
+    coefficients = deviation * generator.standard_normal(F.shape[1])
+    weights = posterior.weights - posterior.solve(misfit + F @ coefficients)
+    polynomial = Polynomial(trend, coefficients + kernel.variance * F.T @ weights)
+    return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights, polynomial)
 
 
 def sample_sparse_path(

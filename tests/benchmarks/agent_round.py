@@ -160,7 +160,7 @@ def grid_parts() -> dict[str, float]:
     X, y = history(space, 50, rng)
     kernel = Kernel(settings.kernel, (settings.length_scale,), settings.variance)
     public = draw_features(kernel, 1, 50, rng)
-    factor, observed = shared.grid_factor(kernel, identity(1)), grid_indices(space, X)
+    factor, observed = shared.grid_factor(kernel, identity(1), None), grid_indices(space, X)
     assert factor is not None
     noise = settings.noise_variance
     return {

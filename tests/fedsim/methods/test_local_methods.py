@@ -274,6 +274,7 @@ def test_grid_indices() -> None:
         {"mean": "median"},
         {"kernel": "linear"},
         {"warp": "all"},
+        {"trend": "steep"},
     ],
 )
 def test_bad_settings_are_refused(setting: dict[str, Any]) -> None:

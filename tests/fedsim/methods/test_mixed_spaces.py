@@ -161,7 +161,7 @@ def test_a_grid_whose_factor_is_too_large_is_climbed() -> None:
     for scale, small in ((0.9, True), (0.05, False)):
         settings = LocalModelSettings(length_scale=scale, fit_every=0)
         model = LocalModel(settings, shared)
-        factor = shared.grid_factor(model.hyperparameters().kernel, model.warp())
+        factor = shared.grid_factor(model.hyperparameters().kernel, model.warp(), None)
         assert (factor is not None) == small
         assert factor is None or factor.size * factor.shape[1] <= GRID_WORK
         model.observe(history(space, 6))

@@ -86,19 +86,24 @@ def test_equal_outputs_have_no_warp() -> None:
 
 
 @pytest.mark.parametrize("space", [PLANE, GRID, MIXED])
-def test_a_rebuilt_agent_is_the_same_and_proposes_points_of_the_space(space: Space) -> None:
-    method = ThompsonSampling(Context(space, 2, 10, 0), initial_points=8, surrogate=OWN)
+@pytest.mark.parametrize("settings", [OWN, replace(OWN, trend="smooth")])
+def test_a_rebuilt_agent_is_the_same_and_proposes_points_of_the_space(
+    space: Space, settings: LocalModelSettings
+) -> None:
+    method = ThompsonSampling(Context(space, 2, 10, 0), initial_points=8, surrogate=settings)
     seen = drive(method.agent(0), 10)
     for o in seen:
         assert np.array_equal(space.snap(o.u), o.u)
-    rebuilt = ThompsonSampling(Context(space, 2, 10, 0), initial_points=8, surrogate=OWN).agent(0)
+    again_built = ThompsonSampling(Context(space, 2, 10, 0), initial_points=8, surrogate=settings)
+    rebuilt = again_built.agent(0)
     rebuilt.observe(seen[:13])
     again = drive(rebuilt, 10, first=6)
     np.testing.assert_array_equal([o.u for o in again], [o.u for o in seen[13:]])
 
 
-def test_in_other_units_the_queries_are_the_same() -> None:
-    one, other = model_with(PLANE, 12), LocalModel(OWN, SharedWork(PLANE))
+@pytest.mark.parametrize("settings", [OWN, replace(OWN, trend="smooth")])
+def test_in_other_units_the_queries_are_the_same(settings: LocalModelSettings) -> None:
+    one, other = model_with(PLANE, 12, settings), LocalModel(settings, SharedWork(PLANE))
     for i, u in enumerate(one.inputs):
         other.observe([Observation(0, i, u, 2.0**40 * one.outputs[i], "")])
     np.testing.assert_array_equal(one.propose(Keys(0, 0, 3)), other.propose(Keys(0, 0, 3)))
@@ -108,12 +113,15 @@ def test_a_grid_is_sampled_through_its_warp() -> None:
     shared, warp = SharedWork(GRID), Warp((0.75, 0.25))
     kernel = Kernel("squared_exponential", (0.4,), 1.0)
     assert GRID.grid is not None
-    factor, plain = shared.grid_factor(kernel, warp), shared.grid_factor(kernel, identity(2))
+    factor, plain = (
+        shared.grid_factor(kernel, warp, None),
+        shared.grid_factor(kernel, identity(2), None),
+    )
     assert factor is not None
     assert plain is not None
     np.testing.assert_array_equal(factor, grid_factor(kernel, warp.forward(GRID.grid)))
     np.testing.assert_array_equal(plain, grid_factor(kernel, GRID.grid))
-    assert shared.grid_factor(kernel, warp) is factor
+    assert shared.grid_factor(kernel, warp, None) is factor
 
 
 def path_on(space: Space, warp: Warp, seed: int) -> PosteriorPath:
