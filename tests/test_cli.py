@@ -187,7 +187,8 @@ def synthetic_defaults() -> dict[str, Any]:
 
     from fedsim.scenarios.synthetic import Synthetic
 
-    return {k: v for k, v in asdict(Synthetic()).items() if k != "seed"}
+    written: dict[str, Any] = json.loads(json.dumps(asdict(Synthetic())))
+    return {k: v for k, v in written.items() if k != "seed"}
 
 
 class TestOthers:

@@ -26,6 +26,8 @@ def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
     if "fts" in method:
         settings["message"] = {"features": 8}
         settings["surrogate"] = {"fit_every": 0, "candidates": 20}
+    if method == "fts-target":
+        settings |= {"targets": "all", "helper_queries": 3}
     config = {
         "name": "small",
         "scenario": {"name": "synthetic", "agents": 3, "grid_size": 20, "length_scale": 0.2},

@@ -194,7 +194,7 @@ class TestWords:
         [
             ({"dp": {"zzz": 1}}, "method.dp.zzz: unknown key; valid names: clipping_norm, .*"),
             ({"surrogate": {"kernal": 1}}, "method.surrogate.kernal: .* did you mean 'kernel'?"),
-            ({"dp": 3}, "method.dp: expected a mapping such as {sampling_rate: ...}, got 3"),
+            ({"dp": 3}, "method.dp: expected a mapping such as {sampling: ...}, got 3"),
             ({"message": {"kind": "Sample"}}, ".*, got 'Sample'; did you mean 'sample'?"),
         ],
     )
