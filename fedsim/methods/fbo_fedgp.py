@@ -46,7 +46,12 @@ Deviations from the paper:
 - Where a round has no sum (too few clients, or one that goes missing during decryption), the next
   queries all come from the clients' own models.
 
-What the sums reveal: they are exact, so two of them can be subtracted, by anyone who sees them.
+What the sums reveal. A summary is no anonymisation. While all clients together have fewer
+observations than the support set has points, the decrypted sum determines every input and output,
+and which of them belong to one client; one client's summary does so while that client has fewer.
+With more observations it is not so direct, but successive sums still locate some queries.
+
+Sums are exact, so two of them can be subtracted, by anyone who sees them.
 
 - Between sums of the same members in which one client's data alone changed, the difference is its
   change: so it is where ``on_error: skip`` left the others without a new observation.
@@ -88,6 +93,7 @@ from fedsim.methods.summaries import Summaries, SummaryLayout
 from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
+from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS
 
 
 class FBOFedGP:
@@ -157,8 +163,11 @@ class FBOFedGP:
         self._uses_sums = use != "local"
         space, shared = context.space, hyperparameters == "shared"
         floor = surrogate.noise_floor if shared else surrogate.noise_ratio
-        # abs(K_i) is at most n / eta, and so is all else that is not sent in several parts.
-        most = 2.0 * (initial_points + context.rounds) / floor
+        # abs(K_i) is at most n / eta, and so is all else that is not sent in several parts, but the
+        # number n and the logarithms of fits.
+        n = initial_points + context.rounds
+        bounds = (*LENGTH_SCALE_BOUNDS, *NOISE_RATIO_BOUNDS)
+        most = 2.0 * max(n / floor, n, *(abs(math.log(bound)) for bound in bounds))
         self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
         scales = sum(space.embedded_widths) if surrogate.ard else 1
         self._work = Work(

@@ -25,7 +25,8 @@ part in detail. What is different from FBO-FedGP:
 The server sees what it sees of FBO-FedGP: the ciphertexts and the decrypted sum, which holds the
 summaries, the number of all observations, and in some rounds the hyper-parameters. Centre, units
 and all else that is shared follow from that. The support sets are closer to the data here, and sums
-in several regions tell more about them than the same sum again.
+in several regions tell more about them than the same sum again. As there, a sum is no
+anonymisation: of fewer observations than support points, it determines every input and output.
 
 =============  ==========================================================  =========
 symbol         meaning                                                     shape

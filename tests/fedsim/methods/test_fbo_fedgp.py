@@ -268,6 +268,18 @@ def test_settings_are_checked(changes: dict[str, Any], expected: str, tmp_path: 
         simulate(tmp_path, method=changes)
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"surrogate": {"noise_floor": 10.0, "fit_every": 2}},  # logarithms of fits are the largest
+        {"hyperparameters": "fixed", "surrogate": {"noise_ratio": 100.0}},  # the number of data is
+    ],
+)
+def test_much_noise_leaves_the_fixed_point_room(method: dict[str, Any], tmp_path: Path) -> None:
+    run = simulate(tmp_path, method=method)
+    assert information(run, "members")[:5] == [4.0] * 5
+
+
 def test_huge_outputs_of_a_short_run_can_be_summed(tmp_path: Path) -> None:
     # Squares are about 1e22 here, and few rounds leave the fixed point little room.
     run = simulate(tmp_path, method={"output_scale": 1e-10})
