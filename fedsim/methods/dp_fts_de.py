@@ -48,7 +48,12 @@ from fedsim.errors import ConfigError, RunError, require
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
-from fedsim.methods.own_probability import Schedule, ScheduleSetting, own_probability_schedule
+from fedsim.methods.own_probability import (
+    Schedule,
+    ScheduleSetting,
+    own_probability_schedule,
+    queries_own,
+)
 from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
@@ -255,8 +260,7 @@ class _FederatedAgent:
             self._model.prepare(rng)
 
     def _is_own(self, step: int, rng: Keys) -> bool:
-        r = 1.0 - rng("own-or-server").random()  # in (0, 1], so that p_1 = 0 means never; line 4
-        return bool(r <= self._own_probability(step))
+        return queries_own(self._own_probability, step, rng, "own-or-server")  # line 4
 
     def observe(self, observations: Sequence[Observation]) -> None:
         self._model.observe(observations)

@@ -69,7 +69,7 @@ class Client:
             space = work.context.space
             cube = whole_cube(space.dimension)
             return self._design.proposals(space, cube, rng)
-        if message is None or queries_own(self._schedule, rng):  # lines 14-17
+        if message is None or self._is_own(step, rng):  # lines 14-17
             self._prepare(rng)
             assert self._prepared is not None
             return [Proposal(self._prepared[1], "own")]
@@ -79,8 +79,11 @@ class Client:
 
     def prepare(self, step: int, rng: Keys) -> None:
         """Choose a query from the own model ahead."""
-        if step > 0 and queries_own(self._schedule, rng):
+        if step > 0 and self._is_own(step, rng):
             self._prepare(rng)
+
+    def _is_own(self, step: int, rng: Keys) -> bool:
+        return queries_own(self._schedule, step, rng, "own-or-global")
 
     def _prepare(self, rng: Keys) -> None:
         if self._prepared is None or self._prepared[0] != rng:

@@ -65,7 +65,9 @@ class RegionClient:
             cube = whole_cube(space.dimension)
             return self._work.design.proposals(space, cube, rng)
         assert message is not None
-        own = queries_own(self._schedule, rng) or "sum" not in message.payload
+        own = (
+            queries_own(self._schedule, step, rng, "own-or-global") or "sum" not in message.payload
+        )
         source, choose = ("own", self._own) if own else ("global", self._shared)
         return [Proposal(choose(message.payload, rng), source)]
 

@@ -47,7 +47,11 @@ from fedsim.methods.helpers_first import (
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.own_probability import Schedule as OwnProbability
-from fedsim.methods.own_probability import ScheduleSetting, own_probability_schedule
+from fedsim.methods.own_probability import (
+    ScheduleSetting,
+    own_probability_schedule,
+    queries_own,
+)
 from fedsim.methods.preferences import Preferences, preferences_of
 from fedsim.methods.roles import Targets, roles_of
 from fedsim.protocol import AgentId, AgentProgram, Context, Payload, Proposal, ServerProgram
@@ -148,8 +152,7 @@ class _FederatedSampling:
         return {"weights": self._work.message(features, model.outputs, generator)}
 
     def asks(self, t: int, keys: Keys) -> bool:
-        r = 1.0 - keys("own-or-helper").random()  # in (0, 1]; lines 2-3
-        return bool(r > self._own_probability(t))
+        return not queries_own(self._own_probability, t, keys, "own-or-helper")  # lines 2-3
 
     def query(
         self, agent: AgentId, messages: Messages, model: LocalModel, used: set[str], keys: Keys

@@ -84,10 +84,17 @@ class UsersProbability:
         return float(p)
 
 
-def queries_own(schedule: Schedule, keys: Keys) -> bool:
-    """Return whether the agent of ``keys`` queries from its own model in this step."""
-    r = 1.0 - keys("own-or-global").random()  # in (0, 1], so that p_1 = 0 means never
-    return bool(r <= schedule(keys.step))
+def queries_own(schedule: Schedule, t: int, keys: Keys, purpose: str) -> bool:
+    """Return whether an agent's t-th query, t = 1, 2, ..., comes from its own model.
+
+    Args:
+        schedule: p_t.
+        t: which query.
+        keys: for the draw.
+        purpose: of the draw.
+    """
+    r = 1.0 - keys(purpose).random()  # in (0, 1], so that p_1 = 0 means never
+    return bool(r <= schedule(t))
 
 
 _TIME = r"(?:t|max\(t,(?P<first>[1-9]\d*)\))"

@@ -104,7 +104,7 @@ class FixedSizeGaussian:
 
     @property
     def sampling_rate(self) -> float:
-        """M / N."""
+        """The probability m / N with which each agent enters the sum."""
         return self.sample_size / self.agents
 
     def record(self) -> dict[str, Any]:

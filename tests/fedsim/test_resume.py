@@ -11,20 +11,8 @@ import fedsim
 from fedsim.cli.main import run_command
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
 from fedsim.files import read_yaml
-from fedsim.record.progress import Progress
-from fedsim.running.jobs import Job, Listener
 from tests.util.small import UserModule, small
-
-
-class Stop(Listener):
-    """Interrupts the run after a round of a seed."""
-
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if progress.round == self.after:
-            raise Interrupted("enough")
+from tests.util.stopping import Stop
 
 
 def interrupted(after: int, *args: Any, **raw: Any) -> str:

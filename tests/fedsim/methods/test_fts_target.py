@@ -20,13 +20,12 @@ from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.protocol import Broadcast, Context, Observation, Proposal, Request
 from fedsim.record.entries import StepEntry, observations
 from fedsim.record.journal import read_journal
-from fedsim.record.progress import Progress
 from fedsim.rng import Keys, rng
-from fedsim.running.jobs import Job, Listener
 from fedsim.space import Array, Parameter, Space
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.testing import check_method
 from tests.util.small import body, small
+from tests.util.stopping import Stop
 
 GRID = Space((Parameter("x", 0.0, 1.0, levels=100),))
 SURROGATE = LocalModelSettings(length_scale=0.1, noise_variance=0.01, fit_every=0, mean="zero")
@@ -256,15 +255,6 @@ def ts_settings(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 RENEWED: dict[str, Any] = {"renew": 2, "preferences": "learned"}
-
-
-class Stop(Listener):
-    def __init__(self, after: int) -> None:
-        self.after = after
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if progress.round == self.after:
-            raise Interrupted("enough")
 
 
 @pytest.mark.parametrize("settings", [RENEWED, {"targets": "all", "helper_queries": 3, "renew": 1}])

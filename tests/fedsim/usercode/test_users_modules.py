@@ -12,9 +12,9 @@ import yaml
 
 import fedsim
 from fedsim.errors import ConfigError, Interrupted, ObjectiveError
-from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
 from tests.util.small import small
+from tests.util.stopping import Stop
 
 SHIFT = """
 from fedsim.space import Parameter, Space
@@ -27,15 +27,6 @@ class Shift:
     def objective(self, agent):
         return lambda point, rng: BASE + point["x"]
 """
-
-
-class Stops(Listener):
-    def __init__(self, at: int) -> None:
-        self.at = at
-
-    def progress(self, job: Job, progress: Progress) -> None:
-        if progress.round == self.at:
-            raise Interrupted("enough")
 
 
 def write(folder: Path, base: float, text: str = SHIFT) -> Path:
@@ -108,7 +99,7 @@ class TestTheRecord:
     def test_a_resume_with_the_same_code_is_silent(self, here: Path) -> None:
         write(here, 10)
         with pytest.raises(Interrupted):
-            fedsim.run(config(), listener=Stops(1))
+            fedsim.run(config(), listener=Stop(1))
         run = fedsim.resume("runs/small-1")
         assert run.runs[0].folder.manifest()["warnings"] == []
         assert not (run.folder / "code-2").exists()
@@ -116,7 +107,7 @@ class TestTheRecord:
     def test_a_resume_with_other_code_says_so(self, here: Path) -> None:
         write(here, 10)
         with pytest.raises(Interrupted):
-            fedsim.run(config(seeds=[0, 1]), listener=Stops(1))
+            fedsim.run(config(seeds=[0, 1]), listener=Stop(1))
         write(here, 20)
         told: list[str] = []
 
@@ -136,7 +127,7 @@ class TestTheRecord:
     def test_a_run_folder_of_an_earlier_version_resumes(self, here: Path) -> None:
         write(here, 10)
         with pytest.raises(Interrupted):
-            fedsim.run(config(), listener=Stops(1))
+            fedsim.run(config(), listener=Stop(1))
         origin = yaml.safe_dump({"import_from": str(here), "data_dir": None})
         Path("runs/small-1/origin.yaml").write_text(origin)
         assert fedsim.resume("runs/small-1").runs[0].status == "done"
