@@ -251,6 +251,6 @@ def _check_different(runs: Sequence[SeedRun]) -> None:
         first = known.setdefault((run.variant, run.seed), run.folder.path)
         if first != run.folder.path:
             raise RunFolderError(
-                f"{run.folder.path}: is {run.name}, as is {first}; move the copy out of the run "
-                "folder"
+                f"{first} and {run.folder.path}: both are {run.name}; move the one that is a copy "
+                "out of the run folder"
             )
