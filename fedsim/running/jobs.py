@@ -203,7 +203,9 @@ def _finish(job: Job, scenario: Scenario) -> None:
         outcome = finish(job.folder, scenario.space)
     except OSError as error:
         raise cannot_write(job.folder.path, error) from error
-    job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
+    known = job.folder.manifest().get("warnings", [])
+    warnings = [*known, *(doubt for doubt in outcome.get("doubts", ()) if doubt not in known)]
+    job.folder.update_manifest(status="done", ended=now(), outcome=outcome, warnings=warnings)
 
 
 def _facts(
