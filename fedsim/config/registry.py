@@ -69,6 +69,10 @@ METHODS: Mapping[str, Entry] = {
     "dp-fts-de": Entry(
         _FTS, "FTS with differential privacy and distributed exploration", required=("dp",)
     ),
+    "fed-warp": Entry(
+        "fedsim.methods.fed_warp:FederatedWarp",
+        "one private release of the inputs' scales, then each agent alone",
+    ),
     "fts-target": Entry(
         "fedsim.methods.fts_target:FTSTarget", "FTS of target agents with helpers (its own paper)"
     ),
