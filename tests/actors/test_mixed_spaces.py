@@ -15,8 +15,12 @@ from tests.util.small import UserModule, body, small
 @pytest.mark.parametrize(
     ("method", "settings"),
     [
-        ("dp-fts-de", {"subregions": 3}),
-        ("fts-target", {"targets": [1], "helper_queries": 4, "renew": 1}),
+        ("dp-fts-de", {"subregions": 3, "own_probability": 0.5}),
+        ("dp-prior", {"releases": [0, 2]}),
+        (
+            "fts-target",
+            {"targets": [1], "helper_queries": 4, "renew": 1, "own_probability": 0.5},
+        ),
     ],
 )
 def test_journals_are_those_of_one_process(
@@ -25,7 +29,7 @@ def test_journals_are_those_of_one_process(
     # The objective checks the kinds of its values.
     scenario = {"name": f"{user_module(MIXED)}:Mixed", "agents": 3}
     config = small(method, scenario=scenario, rounds=3, availability=0.8)
-    config["method"] |= {**settings, "own_probability": 0.5}
+    config["method"] |= settings
     serial, ray = (
         fedsim.run({**config, **more}, out=name)
         for name, more in (
