@@ -241,7 +241,9 @@ def _presented(error: FedsimError) -> FedsimError:
         error.folder = error.folder.absolute()
         told = str(error)
         known = "fedsim.resume(" in told or "fedsim resume" in told
-        if not known and error.exit_code != ConfigError.exit_code:
+        if not error.resumable:
+            error.add_note(f"\n{KEPT} in {error.folder}")
+        elif not known and error.exit_code != ConfigError.exit_code:
             again = f"continue with: fedsim.resume({str(error.folder)!r})"
             error.add_note(f"\n{again}" if KEPT in told else f"\n{KEPT}; {again}")
     return error.with_traceback(None)

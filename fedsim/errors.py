@@ -31,9 +31,12 @@ class FedsimError(Exception):
         exit_code: the command line's exit code.
         folder: the folder of the run that it ended, or None if there is none.
         option: the command line's option for the argument that its message begins with, if any.
+        resumable: whether the run that it ended may be continued; if not, its message says what to
+            do instead.
     """
 
     exit_code = 3
+    resumable = True
     folder: Path | None = None
     option: str | None = None
 
@@ -99,6 +102,12 @@ class ResourceError(FedsimError):
 
 class RunError(FedsimError):
     """The run itself failed."""
+
+
+class SettingError(RunError):
+    """A setting turned out to be wrong during a run: only a new run can have another value."""
+
+    resumable = False
 
 
 class ProtocolError(RunError):

@@ -39,7 +39,8 @@ def _closed(run: Run, console: Console) -> dict[str, Any]:
     for found in control_differences(run):
         print_text(console, found.sentence())
     told = shlex.quote(str(run.folder))
-    print_text(console, f"best points: fedsim best {told}")
+    if any(one.get("agents_with_values") for one in summaries):
+        print_text(console, f"best points: fedsim best {told}")
     if any(one.folder.logs.exists() for one in run.runs):
         print_text(console, f"what was printed: fedsim logs {told}")
     picture, why = _picture(run)

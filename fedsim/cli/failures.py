@@ -37,6 +37,7 @@ class Failure:
         exit_code: the command's exit code.
         folder: the run folder, if one was made.
         traceback: of the user's own code, or an empty string.
+        resumable: whether the run may be continued.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Failure:
     exit_code: int
     folder: str | None = None
     traceback: str = ""
+    resumable: bool = True
 
 
 def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failure:
@@ -65,6 +67,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if error.folder is None else str(error.folder),
             told,
+            error.resumable,
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         return Failure("UsageError", "the current folder was removed; change to another", USAGE)
@@ -98,6 +101,8 @@ def _how_to_go_on(failure: Failure) -> str:
     known = failure.exit_code == USAGE or "fedsim resume" in failure.message
     if failure.folder is None or known:
         return ""
+    if not failure.resumable:
+        return f"{KEPT} in {failure.folder}"
     again = f"continue with: fedsim resume {shlex.quote(failure.folder)}"
     return again if KEPT in failure.message else f"{KEPT}; {again}"
 

@@ -43,7 +43,8 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     if any(_has_points(record) for record in records):
         told = shlex.quote(str(run.folder))
         print_text(console, f"best points: fedsim best {told}")
-    if states - {"done"} and not states & {"running", "waiting"}:
+    resumable = all(seed.resumable for seed in seeds)
+    if states - {"done"} and resumable and not states & {"running", "waiting"}:
         refused = run.lost_plan() or any(seed.refused for seed in seeds)
         how = "mend what is damaged, then continue with" if refused else "continue with"
         print_text(console, f"{how}: {how_to_resume(run.whole, given_to(run.whole))}")
@@ -61,12 +62,13 @@ def _has_points(record: dict[str, Any]) -> bool:
 class _Shown:
     """What is shown of a seed: its record, a sentence unless it is done, whether it is refused.
 
-    A resume refuses what has to be mended first.
+    A resume refuses what has to be mended first; what is not ``resumable`` would fail again.
     """
 
     record: dict[str, Any]
     sentence: str = ""
     refused: bool = False
+    resumable: bool = True
 
 
 def _shown(one: SeedRun) -> _Shown:
@@ -84,7 +86,7 @@ def _shown(one: SeedRun) -> _Shown:
         damaged = {**named, "status": "damaged", "reason": str(error)}
         return _Shown(damaged, f"{one.name}: damaged: {error}", refused=True)
     told = {**summary, **status.record()}
-    return _Shown(told, _sentence(one, status), status.refused)
+    return _Shown(told, _sentence(one, status), status.refused, status.resumable)
 
 
 def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:

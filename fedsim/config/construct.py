@@ -21,7 +21,15 @@ from fedsim.config.schema import Settings, constructor_schema, validate
 from fedsim.config.spec import RunSpec
 from fedsim.config.words import short, written
 from fedsim.errors import ConfigError, nearest
-from fedsim.protocol import AgentId, Context, HasTargets, Method, PlansCosts, PrivacyEvent
+from fedsim.protocol import (
+    AgentId,
+    Context,
+    HasTargets,
+    Method,
+    PlansCosts,
+    PrivacyEvent,
+    WarnsOfPlan,
+)
 from fedsim.space import Space
 from fedsim.usercode.calling import expect, offers, user_code
 from fedsim.usercode.importing import activate
@@ -59,6 +67,14 @@ def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
         return ()
     with user_code("the method failed to return its planned costs"):
         return method.planned_costs()
+
+
+def plan_warnings(method: Method) -> tuple[str, ...]:
+    """Return what a method warns of before its run."""
+    if not offers(method, WarnsOfPlan):
+        return ()
+    with user_code("the method failed to return its warnings"):
+        return tuple(map(str, method.plan_warnings()))
 
 
 def targets_of(method: Method, agents: int) -> tuple[AgentId, ...] | None:

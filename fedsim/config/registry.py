@@ -76,6 +76,10 @@ METHODS: Mapping[str, Entry] = {
     "dp-prior": Entry(
         _PRIOR, "the same with user-level differential privacy, few releases", required=("dp",)
     ),
+    "fed-warp": Entry(
+        "fedsim.methods.fed_warp:FederatedWarp",
+        "one private release of the inputs' scales, then each agent alone",
+    ),
     "fts-target": Entry(
         "fedsim.methods.fts_target:FTSTarget", "FTS of target agents with helpers (its own paper)"
     ),

@@ -10,6 +10,10 @@ from fedsim.errors import RunError
 from fedsim.protocol import AgentId, Request
 
 
+class TooLargeError(RunError):
+    """A number does not fit in the fixed point."""
+
+
 def checked_integers(
     agent: AgentId, request: Request, vector: Vector, fraction_bits: int
 ) -> Integers:
@@ -22,7 +26,8 @@ def checked_integers(
         fraction_bits: of the fixed point.
 
     Raises:
-        RunError: if it has another length, or a number is not finite or does not fit.
+        RunError: if it has another length, or a number is not finite.
+        TooLargeError: if a number does not fit.
     """
     length = length_of(request)
     values = np.asarray(vector(about(request)), np.float64)
@@ -36,7 +41,7 @@ def checked_integers(
     except ValueError as error:
         raise RunError(f"agent {agent}: its vector for the secure sum: {error}") from None
     except OverflowError as error:
-        raise RunError(
+        raise TooLargeError(
             f"agent {agent}: its vector for the secure sum: {error}; fewer fraction bits allow "
             "larger numbers: correct the public bounds that the method derives them from, such as "
             "the scale of the outputs or their least noise"

@@ -90,7 +90,12 @@ from fedsim.methods.own_probability import (
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.shared_work import SharedWork
 from fedsim.methods.summaries import Summaries, SummaryLayout
-from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
+from fedsim.methods.summing import (
+    aggregator_of,
+    check_output_constants,
+    scheme_of,
+    warnings_of_few_data,
+)
 from fedsim.methods.support_sets import SupportSets, SupportSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 from fedsim.surrogates.fit import LENGTH_SCALE_BOUNDS, NOISE_RATIO_BOUNDS
@@ -124,8 +129,8 @@ class FBOFedGP:
         output_mean: public constant, in units where larger is better.
         output_scale: public constant, above 0: with ``public``, the outputs' standard deviation;
             with ``sums``, about the smallest difference that matters, at most 1e12 times smaller
-            than the largest output. A spread below about 5e-7 times this is found after a few
-            rounds, one below about 5e-13 never.
+            than the largest output. Smaller spreads are searched for:
+            :mod:`fedsim.methods.pooled_units` says which are found.
         surrogate: the Gaussian processes.
 
     Raises:
@@ -197,6 +202,15 @@ class FBOFedGP:
         self._first = Constants(np.array(logs), np.array([output_mean, output_scale]))
         if self._uses_sums:
             aggregator_of(self._scheme, context.agents)  # checks their number
+
+    def plan_warnings(self) -> list[str]:
+        """Return until when a sum determines all observations."""
+        context = self._context
+        if not self._uses_sums:
+            return []
+        return warnings_of_few_data(
+            context.agents, self._design.count, context.rounds, self._support_sets.size
+        )
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsim.acquisition import whole_cube
-from fedsim.crypto import SumClient
-from fedsim.errors import RunError
+from fedsim.crypto import SumClient, TooLargeError
+from fedsim.errors import RunError, SettingError
 from fedsim.methods.common import InitialDesign
 from fedsim.methods.own_model import OwnModel, SurrogateSettings
 from fedsim.methods.own_probability import Schedule, queries_own
@@ -103,14 +105,30 @@ class Client:
 
         Raises:
             RunError: if the request is neither's.
+            SettingError: if an output is too large.
         """
         if self._sums.knows(request):  # line 19
-            return self._sums.reply(request, self._vector)
+            try:
+                return self._sums.reply(request, self._vector)
+            except TooLargeError as error:
+                raise self._too_large(str(error).partition(":")[0]) from None
         if request.kind != CENTRES:
             raise RunError(f"FBO-FedGP: clients do not know the request {request.kind!r}")
         inputs = self._work.context.space.embed(self._model.inputs)
         count = int(request.payload["count"])
         return {"centres": local_centres(inputs, count, rng("local-centres"))}  # line 3
+
+    def _too_large(self, who: str) -> SettingError:
+        largest = float(np.abs(self._model.outputs).max())
+        key, scale = "method.output_scale", self._work.summaries.layout.output_scale
+        least = largest / 1e12
+        return SettingError(
+            f"{key}: {scale:g} is too small: {who} observed a value of magnitude {largest:.3g}, "
+            "and sums have no room for values so much larger than this, or than the spread of "
+            f"earlier ones; start a new run with a larger {key}"
+            + (f", at least {least:.1g}" if least > scale else "")
+            + ": resuming this one ends in the same error"
+        )
 
     def _vector(self, payload: Payload) -> Array:
         work, model = self._work, self._model

@@ -57,7 +57,12 @@ from fedsim.methods.own_probability import ScheduleSetting, own_probability_sche
 from fedsim.methods.queries import AcquisitionSettings, Queries
 from fedsim.methods.region_sums import RegionSums
 from fedsim.methods.robust_outputs import LARGEST
-from fedsim.methods.summing import aggregator_of, check_output_constants, scheme_of
+from fedsim.methods.summing import (
+    aggregator_of,
+    check_output_constants,
+    scheme_of,
+    warnings_of_few_data,
+)
 from fedsim.methods.trust_regions import RegionSettings
 from fedsim.protocol import AgentId, AgentProgram, Context, ServerProgram
 
@@ -130,6 +135,13 @@ class FBOFedGPTrustRegions:
         most = 2.0 * (initial_points + context.rounds) * LARGEST**2 / surrogate.noise_floor
         self._scheme = scheme_of(encryption, most, minimum_members, strict_decryption)
         aggregator_of(self._scheme, context.agents)  # checks their number
+
+    def plan_warnings(self) -> list[str]:
+        """Return until when a sum determines all observations."""
+        context, size = self._context, self._support_size
+        return warnings_of_few_data(
+            context.agents, self._work.design.count, context.rounds, lambda t: size
+        )
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""

@@ -40,6 +40,7 @@ from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
 from fedsim.surrogates.prior_mean import residual, sample_around
 from fedsim.surrogates.scaling import mean_of, standardised
+from fedsim.surrogates.shared_scales import ScaleVectors, SharedScales
 from fedsim.surrogates.trend import trend_of
 from fedsim.surrogates.warping import Warp, choice_size, choose_warp, identity
 
@@ -135,6 +136,7 @@ class LocalModel:
         self._outputs = np.empty(0)
         self._trend = trend_of(shared.space) if settings.trend == "smooth" else None
         self._warp: tuple[int, Warp] = (0, identity(shared.space.dimension))
+        self._scales: tuple[SharedScales, float] | None = None
         self._fitted: tuple[int, Warp, Hyperparameters] | None = None
         self._prepared: tuple[Keys, Array] | None = None
 
@@ -171,6 +173,26 @@ class LocalModel:
         n, s = len(self._outputs), self._settings
         due = s.fit_every and n % s.fit_every == 0
         return self.hyperparameters() if due else self._fit(n, self.warp())
+
+    def scale_vector(self, vectors: ScaleVectors) -> Array:
+        """Return what the history says about the scales, shape (K,)."""
+        s, y = self._settings, self._standardised(len(self._outputs))
+        return vectors.vector(s.kernel, s.ard, self._inputs, y, self._trend)
+
+    def use_scales(self, scales: SharedScales | None, weight: float) -> None:
+        """From now on, use what all agents together know about the scales.
+
+        Without a warp of its own, or before there are observations enough to choose it from, the
+        agent uses the common warp.
+
+        Args:
+            scales: what is known; None: nothing.
+            weight: of all agents' average beside the own history.
+        """
+        given = None if scales is None else (scales, weight)
+        if given != self._scales:
+            self._scales, self._prepared = given, None
+            self._warp = (-1, self._warp[1])  # to be chosen again
 
     def warp(self) -> Warp:
         """Return the current warp: the one that was chosen at this length of the history."""
@@ -256,8 +278,9 @@ class LocalModel:
     def _choose_warp(self, size: int) -> Warp:
         s, y, space = self._settings, self._standardised(size), self._shared.space
         if not y.any():
-            return identity(space.dimension)
-        return choose_warp(space, s.kernel, s.ard, self.inputs[:size], y, self._trend)
+            return self._scales[0].common() if self._scales else identity(space.dimension)
+        doubt = self._scales[0].doubt(self._scales[1]) if self._scales else None
+        return choose_warp(space, s.kernel, s.ard, self.inputs[:size], y, self._trend, doubt)
 
     def _fit(self, size: int, warp: Warp) -> Hyperparameters:
         s, y = self._settings, self._standardised(size)

@@ -1,8 +1,14 @@
 """All outputs' mean and spread, from sums in a fixed point.
 
-Where outputs, in the units so far, are so small that the fixed point does not resolve their spread,
-the new spread is 2^-10 times the one so far, but at least 2^-20 times the first: outputs of up to
-2^40, about 1e12, times the first spread still fit then.
+With f fraction bits, sums of outputs near their mean resolve a spread above 2^(1 - f/2) in the
+units so far. Where it is smaller, the new unit is 2^-10 times the one so far, but at least 2^-20
+times the first. So spreads above 2^(1 - f/2) times the first are found at once, spreads above
+2^(-19 - f/2) times it two rounds later, smaller ones never. f follows from the largest number that
+is summed: for FBO-FedGP 2 n / eta, with n observations of a client and the least noise ratio eta,
+so that 2^(1 - f/2) is 2^-29 to 2^-28.5 times the root of n / eta, about 2e-9 times it.
+
+Outputs of up to 2^60 units fit in the sums of FBO-FedGP, so those of up to 2^40, about 1e12, times
+the first spread always fit after a search. After a smaller spread was found, it is 2^60 times that.
 """
 
 from __future__ import annotations

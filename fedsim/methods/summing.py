@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from fedsim.crypto import Encryption, Scheme, SecureSum, fraction_bits_for
 from fedsim.errors import ConfigError, require
@@ -33,6 +34,30 @@ def aggregator_of(scheme: Scheme, agents: int) -> SecureSum:
         return scheme.aggregator(range(agents))
     except ConfigError as error:
         raise ConfigError(f"method.minimum_members: {error}") from None
+
+
+def warnings_of_few_data(
+    agents: int, initial_points: int, rounds: int, support_size: Callable[[int], int]
+) -> list[str]:
+    """Return a warning if sums are made while fewer than |S| + 1 observations exist.
+
+    Such a sum determines all of them: see ``docs/encryption.md``.
+
+    Args:
+        agents: how many clients; all are there in every round.
+        initial_points: of each client, in round 0; each later round adds one.
+        rounds: T; a sum is made in rounds 0 to T - 1.
+        support_size: |S| in a round.
+    """
+    few = [t for t in range(rounds) if agents * (initial_points + t) <= support_size(t)]
+    if not few:
+        return []
+    needed = support_size(few[-1]) + 1
+    when = "in all rounds" if few[-1] == rounds - 1 else f"before round {few[-1] + 1}"
+    return [
+        f"{when} all clients together have fewer than |S| + 1 = {needed} observations, and a sum "
+        "of so few determines all of them (docs/encryption.md)"
+    ]
 
 
 def check_output_constants(mean: float, scale: float) -> None:

@@ -37,6 +37,7 @@ from fedsim.protocol.programs import (
     ServerProgram,
     State,
     Stateful,
+    WarnsOfPlan,
 )
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "State",
     "Stateful",
     "Uncharged",
+    "WarnsOfPlan",
 ]

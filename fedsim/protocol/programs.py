@@ -241,7 +241,7 @@ class Method(Protocol):
 
     Its settings are the keyword arguments of its constructor; a configuration file's
     ``method:`` section is checked against their names and annotations. See also
-    :class:`PlansCosts` and :class:`HasTargets`.
+    :class:`PlansCosts`, :class:`WarnsOfPlan` and :class:`HasTargets`.
     """
 
     def agent(self, agent: AgentId) -> AgentProgram:
@@ -259,6 +259,15 @@ class PlansCosts(Protocol):
 
     def planned_costs(self) -> Sequence[PrivacyEvent]:
         """Return the events of a whole run, for its privacy loss before it starts."""
+        ...
+
+
+@runtime_checkable
+class WarnsOfPlan(Protocol):
+    """A method that knows in advance what a user should be warned of."""
+
+    def plan_warnings(self) -> Sequence[str]:
+        """Return sentences, without a capital and a full stop; none if there is nothing to say."""
         ...
 
 

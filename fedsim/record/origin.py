@@ -1,14 +1,16 @@
 """Where a run comes from: the folders of its modules and data, and the user's code that it runs.
 
-``origin.yaml`` holds the folders and the SHA-256 of every module; ``code/`` holds the modules, and
-``code-2/`` those of the first resume with others. They are a record, and never imported: a resume
-reads the files that they were copied from, and says if those have changed. Classes and objects that
-were given in Python (see :mod:`fedsim.usercode.given`) are recorded by name and source; to resume
-such a run is for a process that has them.
+``origin.yaml`` holds the folders and the SHA-256 of every module, after a checksum of all that;
+``code/`` holds the modules, and ``code-2/`` those of the first resume with others. They are a
+record, and never imported: a resume reads the files that they were copied from, and says if those
+have changed. Classes and objects that were given in Python (see :mod:`fedsim.usercode.given`) are
+recorded by name and source; to resume such a run is for a process that has them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,7 +77,7 @@ class Origin:
         """Read the origin of a run folder.
 
         Raises:
-            RunFolderError: if it is not a run folder, or the file is damaged.
+            RunFolderError: if it is not a run folder, or the file is damaged, or was changed.
         """
         if (words := not_a_folder(folder)) is not None:
             raise RunFolderError(words)
@@ -86,6 +88,11 @@ class Origin:
                 f"{folder}: not a run folder (no {FILE}); give the run folder itself"
             )
         found = read_yaml(folder / FILE, kept=True)
+        checksum = found.pop("checksum", None)  # earlier versions had none
+        if checksum not in (None, _checksum(found)):
+            raise RunFolderError(
+                f"{folder / FILE}: was cut or changed after fedsim wrote it; {RESTORE}"
+            )
         folders = found.get("import_from")  # earlier versions knew one
         found = {"modules": {}, "given": {}, **found}
         found["import_from"] = [folders] if isinstance(folders, str) else folders
@@ -108,7 +115,8 @@ class Origin:
         told: dict[str, Any] = {"import_from": list(self.import_from), "data_dir": self.data_dir}
         given = {name: dict(one) for name, one in self.given.items()}
         told |= {"modules": dict(self.modules), "given": given, "variants": dict(self.variants)}
-        return {**told, "seeds": list(self.seeds), "keys": dict(self.keys)}
+        told |= {"seeds": list(self.seeds), "keys": dict(self.keys)}
+        return {"checksum": _checksum(told), **told}  # first: it is there if the end is cut off
 
     def differences(self, config: Mapping[str, Any], seeds: Sequence[int]) -> str:
         """Return in which way a configuration is not this run's, in words; empty if it is.
@@ -144,6 +152,10 @@ class Origin:
 
     def _hashes(self) -> dict[str, str]:
         return {**self.modules, **{name: one["source"] for name, one in self.given.items()}}
+
+
+def _checksum(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @cache

@@ -6,6 +6,7 @@ journals, and what is missing is said.
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
@@ -164,10 +165,19 @@ class Run:
             if len(part) or (empty and not incomplete):
                 found.append((run, part))
         if not found:
-            again = f"{resuming(self.whole)} continues the run"
-            nothing = f"{self.folder}: nothing is recorded yet; {again}"
+            nothing = f"{self.folder}: {self._nothing()}"
             raise errors[0] if errors else RunFolderError(nothing)
         return found, missing
+
+    def _nothing(self) -> str:
+        """Return why there is nothing to show, and what to do, in words."""
+        if any(run.status != "done" for run in self.runs):
+            return f"nothing is recorded yet; {resuming(self.whole)} continues the run"
+        told = shlex.quote(str(self.folder))
+        return (
+            f"no evaluation succeeded; `fedsim show {told}` names the first error, `fedsim logs "
+            f"{told}` shows what was printed, and timings.jsonl of a seed has the tracebacks"
+        )
 
     def _warned(self, name: str) -> pd.DataFrame:
         table, missing = self.read(name)
@@ -251,6 +261,6 @@ def _check_different(runs: Sequence[SeedRun]) -> None:
         first = known.setdefault((run.variant, run.seed), run.folder.path)
         if first != run.folder.path:
             raise RunFolderError(
-                f"{run.folder.path}: is {run.name}, as is {first}; move the copy out of the run "
-                "folder"
+                f"{first} and {run.folder.path}: both are {run.name}; move the one that is a copy "
+                "out of the run folder"
             )

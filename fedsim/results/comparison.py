@@ -112,6 +112,7 @@ def compare_variants(
         *unequal,
         *missing,
         *filter(None, (one.left_out(last) for one in found)),
+        *_without_values(found),
         *_of_other_agents(found, base),
         *(lost_times(found) if column in TIMES else []),
         *_unpaired(by_label, found),
@@ -223,6 +224,16 @@ def _unequal(found: Sequence[Entrant]) -> list[str]:
     return (
         [f"only rounds that all variants have are compared; {', '.join(longer)}"] if longer else []
     )
+
+
+def _without_values(found: Sequence[Entrant]) -> list[str]:
+    """Return a sentence for each variant in which no evaluation succeeded."""
+    return [
+        f"{one.label}: no evaluation succeeded, so there are no scores; `fedsim show` names the "
+        "first error"
+        for one in found
+        if not one.rounds[VALUE].notna().any()
+    ]
 
 
 def _of_other_agents(found: Sequence[Entrant], base: Entrant) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from fedsim.errors import FedsimError, RunFolderError
 from fedsim.files import read_yaml, user_path
 from fedsim.record.locking import is_locked
+from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run, load
 from fedsim.results.outcome import is_outcome
 from fedsim.results.places import is_run, require_plan
@@ -114,6 +115,7 @@ def _summary(folder: Path) -> RunSummary:
             return otherwise
 
     config = tried(lambda: _config(folder), _Config())
+    tried(lambda: Origin.read(folder), None)
     run = tried(lambda: load(folder), Run(folder, ()))
     seeds = [seed for one in run.runs if (seed := tried(partial(_seed, one), None))]
     manifests = [seed.manifest for seed in seeds]

@@ -56,14 +56,22 @@ def require_plan(whole: Path) -> None:
 def lost_plan(folder: Path) -> str | None:
     """Return why it is not known which seeds are missing, as a sentence; None if it is known.
 
+    The run cannot be resumed then.
+
     Args:
         folder: the folder of a run or of one of its variants.
     """
+    whole = _whole(folder)
+    if not is_run(whole):
+        return None
     try:
         _planned(folder)
     except RunFolderError as error:
-        known = is_run(_whole(folder))
-        return f"it is not known which seeds the run has: {error}" if known else None
+        return f"it is not known which seeds the run has: {error}"
+    try:
+        Origin.read(whole)
+    except RunFolderError as error:
+        return f"it is not known whether config.yaml is as the run began: {error}"
     return None
 
 
@@ -130,9 +138,14 @@ def _originals(origin: Origin, whole: Path, config: Mapping[str, Any]) -> list[s
 
 
 def _check_places(whole: Path, places: Mapping[str, Path]) -> None:
-    """Check that no variant's folder has the name of another's."""
+    """Check that no variant's folder has the name of another's, or another's ``variant.txt``."""
     for folder in dict.fromkeys(seed.parent for seed in seed_folders(whole)):
         label = _told_label(folder)
+        if own := _own_label(folder, label):
+            raise RunFolderError(
+                f"{folder / 'variant.txt'}: says {label}, but the folder is that of {own}; remove "
+                "variant.txt"
+            )
         place = places.get(label, folder)
         if folder.absolute() != place.absolute() and whole != place:
             raise RunFolderError(
@@ -141,7 +154,37 @@ def _check_places(whole: Path, places: Mapping[str, Path]) -> None:
             )
 
 
+def _own_label(folder: Path, told: str) -> str:
+    """Return the label of a variant's folder whose ``variant.txt`` is another's.
+
+    It is the one that the folder is named after, if the run has no variant with the label that is
+    told, or that one's settings are not those that the seeds in the folder were begun with.
+
+    Args:
+        folder: the folder.
+        told: what its ``variant.txt`` says.
+
+    Returns:
+        the label; empty if ``variant.txt`` says nothing else, or it is not known what is right.
+    """
+    name = folder.absolute().name
+    if not told or slugify(told) == name:
+        return ""
+    known = variants_of(_whole(folder))
+    own = next((label for label in known if slugify(label) == name), "")
+    if not own:
+        return ""
+    others = {label.strip(): fingerprint for label, fingerprint in known.items()}
+    if told not in others:
+        return own
+    begun = {_begun_with(seed) for seed in seed_folders(folder)} - {None}
+    return own if begun == {known[own]} != {others[told]} else ""
+
+
 def _told_label(folder: Path) -> str:
+    """Return what ``variant.txt`` says; the folder of a whole run has none of its own."""
+    if is_run(folder):
+        return ""
     with suppress(OSError, UnicodeDecodeError):
         return (folder / "variant.txt").read_text("utf-8").strip()
     return ""
@@ -179,10 +222,15 @@ def _is_of(origin: Origin, seed: Path) -> bool | None:
     """Return whether a seed was begun with an origin's run; None if it does not tell."""
     if origin.seeds and number_of(seed) not in origin.seeds:
         return False
+    own, known = _begun_with(seed), set(origin.variants.values())
+    return None if own is None or "" in known else own in known
+
+
+def _begun_with(seed: Path) -> str | None:
+    """Return the fingerprint of the settings that a seed was begun with; None if it is lost."""
     with suppress(RunFolderError):
         own = RunFolder(seed).manifest().get("settings_fingerprint")
-        known = set(origin.variants.values())
-        return None if own is None or "" in known else own in known
+        return own if isinstance(own, str) else None
     return None
 
 
@@ -208,7 +256,7 @@ def label_of(folder: Path) -> str:
     """
     marker = folder / "variant.txt"
     if told := _told_label(folder):
-        return told
+        return _own_label(folder, told) or told
     for known in (dict(planned_seeds(folder)), variants_of(folder)):
         if len(known) == 1:
             return next(iter(known))

@@ -19,6 +19,7 @@ from fedsim.record.position import check_agents, lost_entries
 from fedsim.record.remedies import REDO, RESTART, of_damaged_line
 from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
+from fedsim.results.doubts import Doubts
 from fedsim.space import Space
 
 
@@ -54,6 +55,7 @@ class Reading:
     Attributes:
         facts: what was known before it started.
         tally: counts over all entries.
+        doubts: what its values cast doubt on.
         rows: one for each round from 0 on.
         releases: all releases, in order.
         sha256: the hash of the journal's lines.
@@ -63,6 +65,7 @@ class Reading:
 
     facts: Facts
     tally: Tally = field(init=False)
+    doubts: Doubts = field(init=False)
     rows: list[RoundRow] = field(default_factory=list)
     releases: list[ReleaseEntry] = field(default_factory=list)
     sha256: str = ""
@@ -71,6 +74,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.tally = self.facts.tally()
+        self.doubts = Doubts(self.facts)
         self._members = frozenset(range(self.facts.agents))
         self._cumulative = 0.0
         self._clear()
@@ -91,6 +95,7 @@ class Reading:
         if isinstance(entry, StepEntry):
             check_agents(entry.participants, self._members, entry.t)
             self.tally.add(entry)
+            self.doubts.add(entry.t, entry.observations)
             if entry.t >= 0:
                 counted = [one for one in entry.observations if self.facts.is_target(one.agent)]
                 self._points.update(one.u for one in counted if one.step > 0)

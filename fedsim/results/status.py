@@ -41,6 +41,7 @@ class Status:
         seconds_left: estimated time for the remaining rounds, or None if unknown.
         lost: what is missing in its record and what to do, or None; of a run that stopped.
         lost_times: why its speed is not known, if times were lost, or None.
+        resumable: whether a resume may help; if not, the reason says what to do instead.
     """
 
     state: str
@@ -52,6 +53,7 @@ class Status:
     seconds_left: float | None
     lost: str | None = None
     lost_times: str | None = None
+    resumable: bool = True
 
     @property
     def refused(self) -> bool:
@@ -149,6 +151,7 @@ class StatusReader:
                 else lost_end(folder, self._position.entries, torn=self._journal.torn)
             ),
             lost_times=f"timings.jsonl {lost_times}" if lost_times else None,
+            resumable=state != "failed" or manifest.get("resumable") is not False,
         )
 
     def _read_journal(self, facts: Facts) -> Tally:

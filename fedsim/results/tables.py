@@ -164,7 +164,12 @@ def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
         **({"lost_times": f"timings.jsonl {lost}"} if lost else {}),
         "journal_sha256": reading.sha256,
     }
-    return {**found, **_mishaps(reading.releases, tally, timings)}
+    doubts = reading.doubts.sentences()
+    return {
+        **found,
+        **({"doubts": doubts} if doubts else {}),
+        **_mishaps(reading.releases, tally, timings),
+    }
 
 
 def _mishaps(releases: Sequence[ReleaseEntry], tally: Tally, timings: Timings) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def execute(
         raise Interrupted(f"{why}; continue with: {again}") from None
     except BaseException as error:
         traceback = error.user_traceback if isinstance(error, UserCodeError) else ""
-        keeper.stopped("failed", _reason(error), traceback)
+        resumable = not isinstance(error, FedsimError) or error.resumable
+        keeper.stopped("failed", _reason(error), traceback, resumable=resumable)
         raise
 
 

@@ -125,16 +125,19 @@ class Keeper(Listener):
         self._failed = job
         self._listener.failed(job)
 
-    def stopped(self, status: str, reason: str, traceback: str = "") -> None:
+    def stopped(
+        self, status: str, reason: str, traceback: str = "", *, resumable: bool = True
+    ) -> None:
         """Record why the running jobs stopped, if the disk is writable.
 
         What runs them must have ended.
         """
         for job in self._running:
-            told = {"status": status, "reason": reason, "traceback": traceback}
+            told: dict[str, Any] = {"status": status, "reason": reason, "traceback": traceback}
+            told["resumable"] = resumable
             if self._failed not in (None, job):
                 why = f"stopped because {self._failed.name} failed"
-                told = {"status": "interrupted", "reason": why, "traceback": ""}
+                told = {"status": "interrupted", "reason": why, "traceback": "", "resumable": True}
             with suppress(RunFolderError):
                 if not is_done(job.folder):  # it may have finished since it was last heard of
                     job.folder.update_manifest(**told, ended=now())
@@ -200,7 +203,9 @@ def _finish(job: Job, scenario: Scenario) -> None:
         outcome = finish(job.folder, scenario.space)
     except OSError as error:
         raise cannot_write(job.folder.path, error) from error
-    job.folder.update_manifest(status="done", ended=now(), outcome=outcome)
+    known = job.folder.manifest().get("warnings", [])
+    warnings = [*known, *(doubt for doubt in outcome.get("doubts", ()) if doubt not in known)]
+    job.folder.update_manifest(status="done", ended=now(), outcome=outcome, warnings=warnings)
 
 
 def _facts(

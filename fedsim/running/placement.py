@@ -9,7 +9,7 @@ from typing import Literal
 from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config
 from fedsim.config.targets import overspent
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, listed
 from fedsim.resources import available_megabytes, usable_cpus
 from fedsim.running.jobs import Listener
 from fedsim.running.preflight import Checks, most_agents, settled
@@ -96,8 +96,20 @@ def place(
     else:
         found = _quickest(experiment, checks, left, limit, cpus)
         found = replace(found, plan=found.plan + _without_effect(config))
-    warning = overspent(experiment.variants)
-    return checks, replace(found, plan=f"{found.plan}; {warning}") if warning else found
+    told = [overspent(experiment.variants), *_warnings(checks)]
+    return checks, replace(found, plan="; ".join(filter(None, [found.plan, *told])))
+
+
+def _warnings(checks: Checks) -> list[str]:
+    """Return what methods warn of: each once, with the variants that it is about."""
+    about: dict[str, list[str]] = {}
+    for label, found in checks.items():
+        for text in found.warnings:
+            about.setdefault(text, []).append(label)
+    return [
+        f"warning: {text}" if len(checks) == 1 else f"warning: {listed(labels)}: {text}"
+        for text, labels in about.items()
+    ]
 
 
 def _without_effect(config: Config) -> str:

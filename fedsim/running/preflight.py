@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fedsim.config.construct import build_method, build_scenario, planned_costs
+from fedsim.config.construct import build_method, build_scenario, plan_warnings, planned_costs
 from fedsim.config.experiment import Experiment
 from fedsim.config.limits import MOST_JOBS, largest_need
 from fedsim.config.model import Config, private_delta_of
@@ -34,6 +34,7 @@ class Checked:
         measure: measures the first evaluation, or None: not that of the first variant, or it is
             to run as a task of its own. It keeps what was built.
         first: the first evaluation, if it was measured and did not fail.
+        warnings: what the method warns of.
     """
 
     agents: int
@@ -41,6 +42,7 @@ class Checked:
     costs: Sequence[PrivacyEvent]
     measure: Callable[[Listener], FirstEvaluation | None] | None = None
     first: FirstEvaluation | None = None
+    warnings: Sequence[str] = ()
 
 
 Checks = Mapping[str, Checked]
@@ -129,13 +131,12 @@ def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
 
         check_supported(Ledger.from_events(costs), make_accountant(privacy.accountant))
     needs, deadline = evaluator.needs(0), variant.deadlines.evaluation
+    found = Checked(scenario.agents, needs, costs, warnings=plan_warnings(method))
     if not first or (needs is not None and variant.backend != "serial"):
-        return Checked(scenario.agents, needs, costs)
-    return Checked(
-        scenario.agents,
-        needs,
-        costs,
-        lambda listener: measure(spec, group, evaluator, activity, deadline, listener),
+        return found
+    return replace(
+        found,
+        measure=lambda listener: measure(spec, group, evaluator, activity, deadline, listener),
     )
 
 

@@ -129,6 +129,20 @@ def identity(dimension: int) -> Warp:
     return Warp((0.0,) * dimension)
 
 
+Doubt = Callable[[Warp], float]
+"""A prior of warps: minus the logarithm of its density, but for a constant."""
+
+
+def doubt_of(warp: Warp) -> float:
+    """Return minus the logarithm of the prior density of :data:`RATE` and :data:`UPPER_RATE`."""
+    return sum(RATE * a if a > 0.0 else -UPPER_RATE * a for a in warp.strengths)
+
+
+def scaled_axes(space: Space) -> list[int]:
+    """Return the axes that may be warped: the numbers'; choices have no scale."""
+    return [d for d, p in enumerate(space.parameters) if not isinstance(p, Choice)]
+
+
 def choice_size(count: int) -> int:
     """Return from how many of ``count`` observations a warp is chosen; below 10: 0, no warp.
 
@@ -149,6 +163,7 @@ def choose_warp(
     inputs: Array,
     residuals: Array,
     trend: Trend | None = None,
+    doubt: Doubt | None = None,
 ) -> Warp:
     """Return the most likely warp of the numbers' axes; choices have no scale.
 
@@ -161,10 +176,11 @@ def choose_warp(
         inputs: points of the cube, shape (n, D), n at least 1.
         residuals: outputs minus the mean, shape (n,), not all zero.
         trend: of the model, in warped coordinates; None: it has none.
+        doubt: of a warp: minus the logarithm of its prior density, but for a constant; None:
+            :func:`doubt_of`.
     """
-    r = residuals / spread(residuals)
-    axes = [d for d, p in enumerate(space.parameters) if not isinstance(p, Choice)]
-    costs_of = _Costs(space, family, ard, inputs, r, trend)
+    axes = scaled_axes(space)
+    costs_of = WarpCosts(space, family, ard, inputs, residuals / spread(residuals), trend, doubt)
     if len(axes) > ALL_TOGETHER:
         return _one_after_another(costs_of, axes)
     warps = [
@@ -179,7 +195,7 @@ def choose_warp(
     return nearly_best[costs.index(min(costs))]
 
 
-def _one_after_another(costs_of: _Costs, axes: Sequence[int]) -> Warp:
+def _one_after_another(costs_of: WarpCosts, axes: Sequence[int]) -> Warp:
     """Return the warp that no change of a single axis makes likelier, after a few sweeps."""
     best = identity(costs_of.space.dimension)
     for _ in range(_SWEEPS):
@@ -194,7 +210,7 @@ def _one_after_another(costs_of: _Costs, axes: Sequence[int]) -> Warp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Costs:
+class WarpCosts:
     """Costs of warps: minus the logarithms of likelihood and prior, for the same outputs.
 
     Attributes:
@@ -203,7 +219,8 @@ class _Costs:
         ard: one length scale per parameter instead of one for all.
         inputs: points of the cube, shape (n, D).
         residuals: r, shape (n,).
-        trend: of the model.
+        trend: of the model; None: it has none.
+        doubt: of a warp, as in :func:`choose_warp`.
     """
 
     space: Space
@@ -211,12 +228,17 @@ class _Costs:
     ard: bool
     inputs: Array
     residuals: Array
-    trend: Trend | None
+    trend: Trend | None = None
+    doubt: Doubt | None = None
 
     def rough_cost(self, warp: Warp) -> float:
-        """Return the least over a few length scales, the same on all axes, and noise ratios.
+        """Return :meth:`rough_misfit` and the doubt: an approximation of :meth:`cost`."""
+        return self.rough_misfit(warp) + self._doubt(warp)
 
-        As :meth:`cost`, it counts the prior of the warp, and is known but for a constant.
+    def rough_misfit(self, warp: Warp) -> float:
+        """Return minus the log likelihood, but for a constant: no prior of the warp counts.
+
+        It is the least over a few length scales, the same on all axes, and noise ratios.
         """
         n, r, Z = len(self.residuals), self.residuals, self._warped(warp)
         wider = max(1.0, self.space.dimension / 2.0)  # squared, as for fits
@@ -234,18 +256,17 @@ class _Costs:
                 half = solve_lower(L, r)
                 cost = np.log(L.diagonal()).sum() + 0.5 * n * math.log(half @ half)
                 best = min(best, float(cost))
-        return best + _doubt(warp)
+        return best
 
     def cost(self, warp: Warp) -> float:
         """Return minus the log posterior at the best length scales and noise ratio."""
         widths = self.space.embedded_widths
         Z, r = self._warped(warp), self.residuals
-        return most_likely(self.family, self.ard, Z, r, widths, self.trend)[1] + _doubt(warp)
+        misfit = most_likely(self.family, self.ard, Z, r, widths, self.trend)[1]
+        return misfit + self._doubt(warp)
+
+    def _doubt(self, warp: Warp) -> float:
+        return doubt_of(warp) if self.doubt is None else self.doubt(warp)
 
     def _warped(self, warp: Warp) -> Array:
         return self.space.embed(warp.forward(self.inputs))
-
-
-def _doubt(warp: Warp) -> float:
-    """Return minus the logarithm of a warp's prior density, but for a constant."""
-    return sum(RATE * a if a > 0.0 else -UPPER_RATE * a for a in warp.strengths)

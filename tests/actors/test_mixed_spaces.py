@@ -17,10 +17,8 @@ from tests.util.small import UserModule, body, small
     [
         ("dp-fts-de", {"subregions": 3, "own_probability": 0.5}),
         ("dp-prior", {"releases": [0, 2]}),
-        (
-            "fts-target",
-            {"targets": [1], "helper_queries": 4, "renew": 1, "own_probability": 0.5},
-        ),
+        ("fed-warp", {"initial_points": 5, "surrogate": {"warp": "own"}}),
+        ("fts-target", {"targets": [1], "helper_queries": 4, "renew": 1, "own_probability": 0.5}),
     ],
 )
 def test_journals_are_those_of_one_process(

@@ -83,7 +83,8 @@ class TestErrorsAsJson:
         found, out, err = call(*arguments, "--json")
         (line,) = out.splitlines()
         error = strict_json(line)["error"]
-        assert error.keys() == {"kind", "message", "exit_code", "folder", "traceback"}
+        keys = {"kind", "message", "exit_code", "folder", "traceback", "resumable"}
+        assert error.keys() == keys
         assert (found, error["exit_code"], error["kind"]) == (code, code, kind)
         assert message in error["message"]
         assert error["traceback"] is None

@@ -12,6 +12,7 @@ from fedsim.methods.common import InitialDesign
 from fedsim.methods.dp_fts_de import DPFTSDE
 from fedsim.methods.dp_prior import DPPrior
 from fedsim.methods.fbo_fedgp import FBOFedGP
+from fedsim.methods.fed_warp import FederatedWarp
 from fedsim.methods.fedgp_tr import FBOFedGPTrustRegions
 from fedsim.methods.random_search import RandomSearch
 from fedsim.methods.thompson import ThompsonSampling
@@ -20,7 +21,15 @@ from fedsim.rng import Keys
 from fedsim.space import Array, Parameter, Space
 
 PLANE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
-METHODS = [RandomSearch, ThompsonSampling, DPFTSDE, DPPrior, FBOFedGP, FBOFedGPTrustRegions]
+METHODS = [
+    RandomSearch,
+    ThompsonSampling,
+    DPFTSDE,
+    DPPrior,
+    FederatedWarp,
+    FBOFedGP,
+    FBOFedGPTrustRegions,
+]
 
 
 def design(method: Any, **settings: Any) -> Array:

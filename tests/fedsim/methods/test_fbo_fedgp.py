@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fedsim
+from fedsim.cli.main import run_command
 from fedsim.crypto.strict import check_sum
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, SettingError
 from fedsim.methods.fbo_fedgp import FBOFedGP
 from fedsim.methods.own_model import SurrogateSettings
 from fedsim.methods.queries import AcquisitionSettings
@@ -284,3 +285,46 @@ def test_huge_outputs_of_a_short_run_can_be_summed(tmp_path: Path) -> None:
     # Squares are about 1e22 here, and few rounds leave the fixed point little room.
     run = simulate(tmp_path, method={"output_scale": 1e-10})
     assert information(run, "members")[:5] == [4.0] * 5
+
+
+def test_an_output_scale_that_is_too_small_needs_a_new_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = r"method\.output_scale: 1e-30 is too small: agent \d observed .*; start a new run with"
+    with pytest.raises(SettingError, match=words) as caught:
+        simulate(tmp_path, method={"output_scale": 1e-30})
+    assert "continue with" not in "".join([str(caught.value), *caught.value.__notes__])
+    folder = str(tmp_path / "run")
+    for command in ("resume", "show"):
+        assert run_command([command, folder]) == {"resume": 3, "show": 0}[command]
+        told = " ".join("".join(capsys.readouterr()).split())
+        assert "start a new run with a larger method.output_scale, at least 1" in told
+        assert "continue with" not in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({}, []),  # 4 clients, 4 points each; |S| + 1 = 9
+        (
+            {"initial_points": 2},
+            ["before round 1 all clients together have fewer than |S| + 1 = 9"],
+        ),
+        (
+            {"initial_points": 1},
+            ["before round 2 all clients together have fewer than |S| + 1 = 9"],
+        ),
+        ({"initial_points": 1, "use": "local"}, []),  # no sums
+        ({"support": {"size": 100}}, ["in all rounds all clients together have fewer than"]),
+        (
+            {"initial_points": 2, "support": {"size": 8, "grow_by": 9, "grow_every": 2}},
+            ["before round 7 all clients together have fewer than |S| + 1 = 36 observations"],
+        ),
+    ],
+)
+def test_the_plan_says_until_when_a_sum_determines_the_data(
+    changes: dict[str, Any], warning: list[str]
+) -> None:
+    support = SupportSettings(**{"size": 8, **changes.pop("support", {})})
+    found = FBOFedGP(Context(SQUARE, 4, 8, 0), support=support, **changes).plan_warnings()
+    assert [one[: len(start)] for one, start in zip(found, warning, strict=True)] == warning

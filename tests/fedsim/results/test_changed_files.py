@@ -139,6 +139,65 @@ def test_an_origin_of_a_run_without_variants(
         assert "run/origin.yaml: not of this run" in text
 
 
+def cut_end(origin: Path) -> None:
+    lines = origin.read_text().splitlines(keepends=True)
+    origin.write_text("".join(lines[: lines.index("seeds:\n") + 2]))  # still a mapping
+
+
+def cut_inside(origin: Path) -> None:
+    origin.write_text(origin.read_text().replace("seeds:", "seeds: ["))
+
+
+def other_settings_of_a_variant(origin: Path) -> None:
+    edit(origin, variants={**read_yaml(origin)["variants"], "a": "0123456789abcdef"})
+
+
+def other_keys(origin: Path) -> None:
+    edit(origin, keys={**read_yaml(origin)["keys"], "rounds": "0123456789abcdef"})
+
+
+DAMAGES = {
+    "cut": (cut_end, "was cut or changed after fedsim wrote it"),
+    "not YAML": (cut_inside, ""),
+    "a variant's fingerprint": (other_settings_of_a_variant, "was cut or changed"),
+    "a key's fingerprint": (other_keys, "was cut or changed"),
+    "a seed less": (lambda origin: edit(origin, seeds=[1]), "was cut or changed"),
+    "lost": (Path.unlink, "is missing"),
+}
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_origin_is_blamed_alone(
+    run: Path, damage: Callable[[Path], None], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = load(run).read("rounds")
+    damage(run / "origin.yaml")
+    found, notes = load(run).read("rounds")
+    pd.testing.assert_frame_equal(found, whole[0])
+    assert notes[1:] == whole[1]
+    assert seeds_of(run) == ALL
+    with pytest.raises(RunFolderError, match=r"origin\.yaml: .*; restore it from a copy") as caught:
+        fedsim.resume(run)
+    assert words in str(caught.value)
+    for text in everywhere(run, capsys):
+        assert " ".join(str(caught.value).split()) in " ".join(text.split())
+        assert "run/config.yaml" not in text
+        assert "not the configuration" not in text
+        assert "move it out" not in text
+    shown = told("show", run, capsys)
+    assert "mend what is damaged, then continue with: fedsim resume run" in shown
+
+
+def test_an_origin_of_an_earlier_version_has_no_checksum(run: Path) -> None:
+    origin = read_yaml(run / "origin.yaml")
+    del origin["checksum"]
+    write_yaml(run / "origin.yaml", origin)
+    assert load(run).lost_plan() is None
+    fedsim.resume(run, overrides=["seeds=0-2"])  # writes it anew
+    assert "checksum" in read_yaml(run / "origin.yaml")
+    assert load(run).lost_plan() is None
+
+
 def test_seeds_that_a_resume_added_are_the_runs_own(run: Path) -> None:
     fedsim.resume(run, overrides=["seeds=0-2"])
     assert seeds_of(run) == [(label, seed) for label in "ab" for seed in (0, 1, 2)]
@@ -237,6 +296,34 @@ def test_folders_of_variants_that_were_swapped(
     for text in everywhere(run, capsys):
         assert words in text
     assert seeds_of(run) == ALL
+
+
+@pytest.mark.parametrize("label", ["b", "of another run"])
+def test_a_variants_label_in_anothers_folder(
+    run: Path, label: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = load(run).read("rounds")
+    (run / "a/variant.txt").write_text(f"{label}\n")
+    assert seeds_of(run) == ALL
+    found, notes = load(run).read("rounds")
+    pd.testing.assert_frame_equal(found, whole[0])
+    assert notes[1:] == whole[1]
+    words = f"run/a/variant.txt: says {label}, but the folder is that of a; remove variant.txt"
+    for text in everywhere(run, capsys):
+        assert words in text
+        assert "copy" not in text
+    with pytest.raises(RunFolderError, match=r"variant\.txt: says .*; remove variant\.txt"):
+        fedsim.resume(run)
+    (run / "a/variant.txt").unlink()  # what it says
+    assert {one.state for one in fedsim.resume(run).runs} == {"done"}
+    assert seeds_of(run) == ALL
+
+
+def test_a_variants_label_in_a_run_without_variants(here: Path) -> None:
+    run = fedsim.run(small(rounds=1, seeds=[0, 1]), out="run").folder
+    (run / "variant.txt").write_text("b\n")
+    assert [one.name for one in load(run).runs] == [f"random-search, seed {k}" for k in (0, 1)]
+    assert load(run).lost_plan() is None
 
 
 def test_a_damaged_checkpoint_is_named_once(run: Path) -> None:

@@ -166,7 +166,9 @@ def test_copies_of_seeds_are_not_seeds(done: Run) -> None:
     (listed,) = list_runs("runs")
     assert (listed.jobs, listed.done) == (4, 4)
     shutil.copytree(seed.parent, seed.parent.parent / "a.bak")
-    with pytest.raises(RunFolderError, match=r"is a, seed 0, as is .*move the copy out"):
+    with pytest.raises(
+        RunFolderError, match=r"both are a, seed 0; move the one that is a copy out"
+    ):
         load(done.folder)
 
 

@@ -102,7 +102,7 @@ def test_settings_that_were_changed_are_refused(runs: Path) -> None:
     with pytest.raises(RunFolderError, match=r"config\.yaml: .*differs in rounds from what"):
         fedsim.resume(runs / "first")
     origin = read_yaml(runs / "first/origin.yaml")
-    del origin["keys"]  # as earlier versions left it
+    del origin["checksum"], origin["keys"]  # as earlier versions left it
     write_yaml(runs / "first/origin.yaml", origin)
     with pytest.raises(RunFolderError, match=r"a belongs to other settings than config\.yaml"):
         fedsim.resume(runs / "first")
@@ -113,7 +113,10 @@ def test_a_lost_origin_is_named(runs: Path) -> None:
     run: Run = load(runs / "first")
     assert run.whole == runs / "first"
     shutil.rmtree(runs / "first/a/seed-1")
-    assert "its folder is missing" in load(runs / "first").read("rounds")[1][0]
+    lost, missing = load(runs / "first").read("rounds")[1]
+    assert lost.startswith("it is not known whether config.yaml is as the run began: ")
+    assert "origin.yaml: is missing; restore it" in lost
+    assert "its folder is missing" in missing
     (runs / "alone/origin.yaml").unlink()
     for name in ("first", "alone"):
         with pytest.raises(RunFolderError, match=r"origin\.yaml: is missing; restore it"):

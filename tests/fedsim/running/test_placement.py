@@ -12,7 +12,8 @@ import pytest
 
 import fedsim
 from fedsim.config.experiment import prepare
-from fedsim.errors import ConfigError
+from fedsim.errors import ConfigError, UserCodeError
+from fedsim.methods.random_search import RandomSearch
 from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.running.placement import Placement, parse_jobs, place
 from fedsim.running.preflight import check
@@ -169,3 +170,29 @@ def test_what_a_serial_run_ignores_is_said(changes: dict[str, Any], words: str) 
     experiment = prepare(small(**changes))
     _, placement = place(experiment, check(experiment), 1)
     assert placement.plan.endswith(words)
+
+
+def warned(**changes: Any) -> str:
+    experiment = prepare(small("fbo-fedgp", **changes))
+    return place(experiment, check(experiment), experiment.jobs)[1].plan
+
+
+def test_the_plan_holds_what_methods_warn_of() -> None:
+    words = "in all rounds all clients together have fewer than |S| + 1 = 33 observations"
+    assert f"; warning: {words}" in warned()
+    variants: dict[str, Any] = {
+        "a": {},
+        "b": {"method": {"minimum_members": 2}},
+        "c": {"method": {"support": {"size": 4}}},
+    }
+    assert f"; warning: a, b: {words}" in warned(variants=variants)
+    assert warned(variants=variants).count("warning") == 1
+
+
+def test_a_method_that_fails_to_warn(here: Path) -> None:
+    class Mine(RandomSearch):
+        def plan_warnings(self) -> list[str]:
+            raise ValueError("oh")
+
+    with pytest.raises(UserCodeError, match=r"the method failed to return its warnings: .*oh"):
+        fedsim.run(small(), method=Mine)
