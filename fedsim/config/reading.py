@@ -109,6 +109,14 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
             ) from None
         node = result
         *parents, last = key.strip().split(".")
+        if not all(map(str.strip, [*parents, last])):
+            raise of_option(
+                "--set",
+                ConfigError(
+                    f"overrides: {key}: expected names with one dot between them, such as "
+                    "method.initial_points"
+                ),
+            )
         for part in parents:
             if node.get(part) is None:
                 node[part] = {}

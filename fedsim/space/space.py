@@ -68,15 +68,18 @@ class Space:
     parameters: tuple[AnyParameter, ...]
 
     def __post_init__(self) -> None:
-        """Check that there are parameters and that their names differ.
+        """Check that there are parameters and that their names are different texts.
 
         Raises:
-            ConfigError: if there are none, or two share a name, or one is something else.
+            ConfigError: if there are none, two share a name, one has none, or is something else.
         """
         for p in self.parameters:
             if not isinstance(p, (Parameter, Choice)):
                 raise ConfigError(f"space: expected Parameter or Choice, got {p!r}")
         names = [p.name for p in self.parameters]
+        for name in names:
+            if not isinstance(name, str) or not name.strip():
+                raise ConfigError(f"space: expected a text as a parameter's name, got {name!r}")
         if not names:
             raise ConfigError("space: expected at least one parameter, got none")
         if len(set(names)) != len(names):

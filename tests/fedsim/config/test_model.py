@@ -118,6 +118,11 @@ class TestOverrides:
     def test_sections_are_made(self) -> None:
         assert apply_overrides({"a": None}, ["a.b.c=1"]) == {"a": {"b": {"c": 1}}}
 
+    @pytest.mark.parametrize("key", ["a..b", ".a", "a.", "a. .b"])
+    def test_names_without_letters(self, key: str) -> None:
+        with pytest.raises(ConfigError, match="expected names with one dot between them"):
+            apply_overrides({"a": {"b": 1}}, [f"{key}=1"])
+
     def test_the_last_one_wins_and_the_original_stays(self) -> None:
         raw = {"a": 1}
         assert apply_overrides(raw, ["a=2", "a=3"]) == {"a": 3}

@@ -433,3 +433,9 @@ class TestRefusals:
 
 def cube(dimension: int) -> Space:
     return Space(tuple(Parameter(f"x{i}", 0, 1) for i in range(dimension)))
+
+
+@pytest.mark.parametrize("name", ["", " ", 3, None])
+def test_a_parameters_name_is_a_text(name: Any) -> None:
+    with pytest.raises(ConfigError, match="space: expected a text as a parameter's name, got"):
+        Space((Parameter(name, 0.0, 1.0),))
