@@ -131,6 +131,8 @@ def fit(
     one for each of two, none of 224. With one for each of five, 6 of 256 were, by up to 6 nats;
     with one for each of ten, 13 of 64. Of 10 or 20 observations in one or two dimensions, 8 of 320
     fits of one length scale were more than one nat below what another of the starts leads to.
+    Where a function is flat but for a narrow ridge, more are: of 192 fits to 10 to 50 queries of
+    ``landmine``, 21 were, by up to 46 nats. Better fits did not find better points there.
 
     Args:
         family: the kernel's.
@@ -150,7 +152,7 @@ def fit(
     if ard and widths is not None:
         scales = np.repeat(kernel.length_scales, widths)  # one per column
         kernel = replace(kernel, length_scales=tuple(scales.tolist()))
-    misfit = condition(kernel, eta, inputs, r, trend=trend).misfit(r)
+    misfit = condition(kernel, eta, inputs, r, basis=trend).misfit(r)
     variance = best_variance(misfit, len(r)) * unit * unit
     if not (sys.float_info.min < eta * variance and variance < math.inf):
         raise RunError(
