@@ -71,8 +71,8 @@ def _sentence(row: Row, base: Row, rounds: str) -> str:
     gain = row.difference
     metric = row.metric.replace("_", " ")
     text = (
-        f"{row.variant}: {metric} {significant(row.score, 3)}, mean of {rounds}; {base.variant}, which "
-        f"shares nothing: {significant(base.score, 3)}"
+        f"{row.variant}: {metric} {significant(row.score, 3)}, mean of {rounds}; {base.variant}, "
+        f"which shares nothing: {significant(base.score, 3)}"
     )
     if math.isnan(gain.standard_error):
         return f"{text} (one seed: no error bar)"
