@@ -30,7 +30,10 @@ def score(run: Run, variant: str) -> str:
 
 
 def test_what_sharing_bought(here: Path) -> None:
-    others = {"random": {"method": {"name": "random-search"}}, "wide": {"scenario": {"agents": 4}}}
+    others: Variants = {
+        "random": {"method": {"name": "random-search"}},
+        "wide": {"scenario": {"agents": 4}},
+    }
     run = run_of({"lone [TS]": TS, "shared": {}, **others}, [0, 1], noise_control=True, rounds=2)
     (sentence,) = [one for one in gains_over_alone(run) if not one.startswith("wide")]
     own, alone = score(run, "shared"), score(run, "lone [TS]")
