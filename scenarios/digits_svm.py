@@ -7,7 +7,7 @@ partition.
 
 Accuracy changes in steps of one validation sample. It has a floor where C or gamma is too small or
 gamma is too large (only the most frequent digits are predicted): with the default settings, on
-about two fifths of the square. About a sixth of the square reaches an agent's best value.
+about two fifths of the square (on log scales). About a sixth of it reaches an agent's best value.
 """
 
 from __future__ import annotations
@@ -32,13 +32,6 @@ from fedsim.scenarios.partition import (
 )
 from fedsim.space import Array, Parameter, Space, Value
 
-SPACE = Space(
-    (
-        Parameter("C", 1e-1, 1e3, scale="log"),
-        Parameter("gamma", 1e-4, 1.0, scale="log"),
-    )
-)
-
 
 @dataclass(frozen=True)
 class DigitsSVM:
@@ -47,6 +40,7 @@ class DigitsSVM:
     Attributes:
         agents: the number of agents, at least 1. At most 177 with the default partition.
         partition: how the digits are divided, see :mod:`fedsim.scenarios.partition`.
+        scale: of both parameters, ``log`` or ``linear``.
         seed: the run's seed; equal seeds give equal shares.
 
     Raises:
@@ -55,15 +49,21 @@ class DigitsSVM:
 
     agents: int = 20
     partition: Partition = Partition()
+    scale: Literal["log", "linear"] = "log"
     seed: int = 0
 
     def __post_init__(self) -> None:
         require(self.agents >= 1, "scenario.agents", "at least 1", self.agents)
 
-    @property
+    @cached_property
     def space(self) -> Space:
-        """The penalty parameter ``C`` and the kernel's ``gamma``, both on log scales."""
-        return SPACE
+        """The penalty parameter ``C`` and the kernel's ``gamma``."""
+        return Space(
+            (
+                Parameter("C", 1e-1, 1e3, scale=self.scale),
+                Parameter("gamma", 1e-4, 1.0, scale=self.scale),
+            )
+        )
 
     @property
     def direction(self) -> Literal["maximize"]:

@@ -41,7 +41,7 @@ MODULE = """
 AGENTS = 3
 SURROGATE = {"candidates": 50, "fit_every": 3}
 MESSAGE = {"features": 20}
-METHODS = ["random-search", "ts", "fts", "fts-de", "dp-fts-de"]
+METHODS = ["random-search", "ts", "fts", "fts-de", "dp-fts-de", "dp-prior"]
 SIZES = [2.0**-990, 2.0**-498, 2.0**498, 2.0**990]
 """About 1e-298 to 1e298; powers of two, so that the outputs are exactly the same otherwise."""
 
@@ -69,7 +69,7 @@ def queries(here: Path, user_module: UserModule) -> Queries:
         raw["method"] = {"name": method, "initial_points": 4}
         if method != "random-search":
             raw["method"]["surrogate"] = surrogate
-        if "fts" in method:
+        if "fts" in method or "prior" in method:
             raw["method"]["message"] = message
         simulation = make(here / f"run-{next(count)}" / "seed-0", raw)
         run(simulation)
@@ -79,7 +79,9 @@ def queries(here: Path, user_module: UserModule) -> Queries:
     return run_it
 
 
-@pytest.mark.parametrize(("method", "levels"), [*((m, 0) for m in METHODS), ("fts-de", 9)])
+@pytest.mark.parametrize(
+    ("method", "levels"), [*((m, 0) for m in METHODS), ("fts-de", 9), ("dp-prior", 9)]
+)
 def test_the_queries_are_the_same_in_every_unit_and_direction(
     queries: Queries, method: str, levels: int
 ) -> None:
@@ -118,7 +120,7 @@ def test_settings_in_the_outputs_units_are_scaled_with_them(queries: Queries, le
 
 
 @pytest.mark.parametrize("penalty", [-1e155, -1e300, -1.7e308])
-@pytest.mark.parametrize("method", ["ts", "fts-de", "dp-fts-de"])
+@pytest.mark.parametrize("method", ["ts", "fts-de", "dp-fts-de", "dp-prior"])
 def test_a_huge_penalty_is_one_bad_value(queries: Queries, method: str, penalty: float) -> None:
     # The worst value that a number can have, where an evaluation fails. Some points are there.
     found = queries(method, penalty=penalty).reshape(-1, 2)

@@ -55,6 +55,7 @@ class Entry:
 
 
 _FTS = "fedsim.methods.dp_fts_de:DPFTSDE"
+_PRIOR = "fedsim.methods.dp_prior:DPPrior"
 
 METHODS: Mapping[str, Entry] = {
     "random-search": Entry(
@@ -68,6 +69,12 @@ METHODS: Mapping[str, Entry] = {
     ),
     "dp-fts-de": Entry(
         _FTS, "FTS with differential privacy and distributed exploration", required=("dp",)
+    ),
+    "prior-mean": Entry(
+        _PRIOR, "Thompson sampling around an average of all agents' functions", {"dp": None}
+    ),
+    "dp-prior": Entry(
+        _PRIOR, "the same with user-level differential privacy, few releases", required=("dp",)
     ),
     "fed-warp": Entry(
         "fedsim.methods.fed_warp:FederatedWarp",

@@ -36,15 +36,13 @@ Deviations from the paper:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import ConfigError, RunError, require
+from fedsim.errors import RunError, require
+from fedsim.methods.averaging import PrivacySettings, averaging
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
@@ -54,7 +52,6 @@ from fedsim.methods.own_probability import (
     own_probability_schedule,
     queries_own,
 )
-from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
@@ -79,50 +76,6 @@ from fedsim.rng import Keys
 from fedsim.space import Box, Space
 
 POSTERIOR_MESSAGE = Request("posterior-message")
-
-
-@dataclass(frozen=True, slots=True)
-class PrivacySettings:
-    """Settings of the subsampled Gaussian mechanism; see :mod:`fedsim.privacy.mechanism`.
-
-    Attributes:
-        sampling: ``poisson``, or ``fixed``: exactly int(N q) agents in every release.
-        sampling_rate: q, the probability with which an agent enters a release.
-        noise_multiplier: z; 1 if neither it nor ``epsilon`` is given.
-        clipping_norm: S, the largest norm of an agent's joint vector over all sub-regions.
-        noise_only: replace the signal by zeros: a control that useful messages must beat.
-        epsilon: the privacy loss of a whole run that z is calibrated for when a configuration is
-            read (:mod:`fedsim.config.targets`), above 0; None: z is given.
-        delta: of ``epsilon``, in (0, 1).
-
-    Raises:
-        ConfigError: if epsilon or delta is outside its range, or delta has no epsilon.
-    """
-
-    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
-
-    sampling: Sampling = "poisson"
-    sampling_rate: float = 0.25
-    noise_multiplier: float | None = None
-    clipping_norm: float = 11.0
-    noise_only: bool = False
-    epsilon: float | None = None
-    delta: float | None = None
-
-    def __post_init__(self) -> None:
-        epsilon, delta = self.epsilon, self.delta
-        if epsilon is None:
-            if delta is not None:
-                raise ConfigError(
-                    "method.dp.delta: it belongs to method.dp.epsilon, which is missing"
-                )
-            if self.noise_multiplier is None:
-                object.__setattr__(self, "noise_multiplier", 1.0)
-            return
-        expected = "a finite number above 0"
-        require(0 < epsilon < math.inf, "method.dp.epsilon", expected, epsilon)
-        if delta is not None:
-            require(0 < delta < 1, "method.dp.delta", "a number above 0 and below 1", delta)
 
 
 class DPFTSDE:
@@ -204,28 +157,7 @@ class DPFTSDE:
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         agents, features = self._context.agents, self._work.settings.features
-        regions, dp = len(self._work.boxes), self._dp
-        if dp is None:
-            return WeightedAverage(agents, features, regions, self._weights)
-        if dp.noise_multiplier is None:
-            raise ConfigError(
-                "method.dp.noise_multiplier: missing; for method.dp.epsilon, reading a "
-                "configuration calibrates it"
-            )
-        try:
-            return SubsampledGaussianMechanism(
-                agents,
-                features,
-                regions,
-                dp.clipping_norm,
-                dp.sampling_rate,
-                dp.noise_multiplier,
-                self._weights,
-                dp.noise_only,
-                dp.sampling,
-            )
-        except ConfigError as error:
-            raise ConfigError(f"method.dp.{error}") from None
+        return averaging(self._dp, agents, features, len(self._work.boxes), self._weights)
 
 
 class _FederatedAgent:

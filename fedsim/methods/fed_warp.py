@@ -140,10 +140,8 @@ class FederatedWarp:
                 "fed-warp: expected a parameter that is a number, got choices alone, which have "
                 "no scale; use ts"
             )
-        aggregator, deviation = self._aggregator(), 0.0
-        if isinstance(aggregator, SubsampledGaussianMechanism):
-            deviation = context.agents * float(aggregator.noise_scale(0)[0])
-        self._work = _Work(context, self._vectors, deviation, weight)
+        self._aggregator()  # checks the privacy settings
+        self._work = _Work(context, self._vectors, self._deviation(), weight)
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
@@ -163,6 +161,16 @@ class FederatedWarp:
     @property
     def _releases(self) -> int:
         return min(1, self._context.rounds)  # none follows the last query
+
+    def _deviation(self) -> float:
+        """Return s, which agents take off: of the sum's noise, and by chance.
+
+        Without privacy vectors are not clipped: nothing is known of what chance makes of them.
+        """
+        if self._dp is None or self._dp.noise_multiplier is None:
+            return 0.0
+        z, S, N = self._dp.noise_multiplier, self._dp.clipping_norm, self._context.agents
+        return S * math.hypot(z, math.sqrt(N / self._vectors.size))
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         agents, size, dp = self._context.agents, self._vectors.size, self._dp
@@ -192,7 +200,7 @@ class _Work:
         self.vectors = vectors
         self.weight = weight
         self._agents = context.agents
-        self._deviation = deviation  # of the noise on the sum
+        self._deviation = deviation
         self._scales = Memo[SharedScales](2)
 
     def scales(self, message: Broadcast | None) -> SharedScales | None:

@@ -28,7 +28,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import ConfigError, RunError, require
+<<<<<<< HEAD
 from fedsim.methods.own_law import OwnLaw
+=======
+from fedsim.methods.shared_mean import SharedMean
+>>>>>>> bf268b2e084411f726c465a7c5b30785262b3e77
 from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.warped_search import maximise_path
 from fedsim.protocol import Observation
@@ -38,6 +42,7 @@ from fedsim.surrogates.exact_gp import condition
 from fedsim.surrogates.fit import Hyperparameters, best_variance, fit
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.paths import feature_count, sample_on_grid, sample_path
+from fedsim.surrogates.prior_mean import residual, sample_around
 from fedsim.surrogates.scaling import mean_of, standardised
 from fedsim.surrogates.shared_scales import ScaleVectors, SharedScales
 from fedsim.surrogates.trend import trend_of
@@ -122,10 +127,14 @@ class LocalModel:
     Args:
         settings: of the Gaussian process and of the maximisation.
         shared: the process's shared work; knows the search space.
+        level: the prior mean that ``zero`` stands for.
     """
 
-    def __init__(self, settings: LocalModelSettings, shared: SharedWork) -> None:
+    def __init__(
+        self, settings: LocalModelSettings, shared: SharedWork, level: float = 0.0
+    ) -> None:
         self._settings = settings
+        self._level = level
         self._shared = shared
         self._inputs = np.empty((0, shared.space.dimension))
         self._outputs = np.empty(0)
@@ -196,19 +205,25 @@ class LocalModel:
             self._warp = (size, self._choose_warp(size))
         return self._warp[1]
 
-    def propose(self, keys: Keys) -> Array:
+    def propose(self, keys: Keys, mean: SharedMean | None = None) -> Array:
         """Return the maximiser of one posterior sample, shape (D,).
+
+        Args:
+            keys: for the draws.
+            mean: a prior mean, see :mod:`fedsim.surrogates.prior_mean`; None: none.
 
         Raises:
             RunError: if the kernel matrix is not positive definite.
             ConfigError: if the space is a grid and the history has points off it.
         """
+        if mean is not None:
+            return self._propose_around(mean, keys)
         self.prepare(keys)
         assert self._prepared is not None
         return self._prepared[1]
 
     def prepare(self, keys: Keys) -> None:
-        """Compute what :meth:`propose` will return, if not done yet; errors as there."""
+        """Compute what :meth:`propose` will return without a mean, if not done yet."""
         if self._prepared is None or self._prepared[0] != keys:
             self._prepared = (keys, self._propose(keys))
 
@@ -237,11 +252,11 @@ class LocalModel:
         # In units of the prior's standard deviation, or if that is fitted of the outputs' spread.
         kernel = replace(current.kernel, variance=1.0)
         noise = current.noise_variance / current.kernel.variance
-        y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
+        y = self._in_units()
         factor, beta = self._shared.grid_factor(kernel, warp, self._trend), s.beta
         if s.fit_every or factor is None:
             inputs = space.embed(warp.forward(self.inputs))
-            posterior = condition(kernel, noise, inputs, y, trend=self._trend)
+            posterior = condition(kernel, noise, inputs, y, basis=self._trend)
         if s.fit_every and y.any():
             beta *= math.sqrt(best_variance(posterior.misfit(y), len(y)))
         if factor is not None:
@@ -251,6 +266,34 @@ class LocalModel:
             best: Array = space.grid[int(np.argmax(sample))]
             return best
         path = sample_path(posterior, s.path_features or feature_count(noise), beta, generator)
+        return maximise_path(
+            self._shared, path, warp, keys, candidates=s.candidates, starts=s.starts
+        )
+
+    def _propose_around(self, mean: SharedMean, keys: Keys) -> Array:
+        s, space, warp, trend = self._settings, self._shared.space, self.warp(), self._trend
+        current, generator = self.hyperparameters(), keys("posterior-sample")
+        kernel = replace(current.kernel, variance=1.0)
+        noise, y = current.noise_variance / current.kernel.variance, self._in_units()
+        inputs, variance = space.embed(warp.forward(self.inputs)), 1.0
+        if s.fit_every and y.any():
+            posterior = condition(kernel, noise, inputs, y, basis=trend)
+            variance = best_variance(posterior.misfit(y), len(y)) or 1.0
+        level = None if s.mean == "observed" else self._level
+        unit = None if s.fit_every else math.sqrt(s.variance)
+        basis = mean.basis(space, warp, self.inputs, self.outputs, level, unit)
+        left = residual(basis, kernel, trend, inputs, y, variance, noise * variance)
+        factor = self._shared.grid_factor(kernel, warp, trend)
+        if factor is not None:
+            assert space.grid is not None
+            assert mean.on_grid is not None
+            observed, added = grid_indices(space, self.inputs), left.mean.of(mean.on_grid)
+            sample = added[:, 0] + sample_on_grid(
+                factor, observed, left.outputs, left.noise, s.beta, generator, added
+            )
+            best: Array = space.grid[int(np.argmax(sample))]
+            return best
+        path = sample_around(left, kernel, trend, inputs, s.path_features, s.beta, generator)
         return maximise_path(
             self._shared, path, warp, keys, candidates=s.candidates, starts=s.starts
         )
@@ -271,9 +314,18 @@ class LocalModel:
         inputs = space.embed(warp.forward(self.inputs[:size]))
         return fit(s.kernel, s.ard, inputs, y, space.embedded_widths, self._trend)
 
+    def _in_units(self) -> Array:
+        """Return the outputs, minus the prior mean, in units that the model can work with."""
+        if self._settings.fit_every:
+            return self._standardised(len(self._outputs))
+        return self._in_prior_units()
+
     def _standardised(self, size: int) -> Array:
         """Return the first outputs, minus the prior mean, in units of their spread."""
-        return standardised(self._outputs[:size], centred=self._settings.mean == "observed")
+        y = self._outputs[:size]
+        if self._settings.mean == "observed":
+            return standardised(y)
+        return standardised(y - self._level, centred=False)
 
     def _in_prior_units(self) -> Array:
         """Return the outputs, minus the prior mean, in units of the prior's standard deviation.
@@ -283,7 +335,7 @@ class LocalModel:
         """
         s, y = self._settings, self._outputs
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = mean_of(y) if s.mean == "observed" else 0.0
+            centre = mean_of(y) if s.mean == "observed" else self._level
             scaled: Array = (y - centre) / math.sqrt(s.variance)
             largest = np.abs(scaled).max(initial=0.0)
         if not largest <= _LARGEST:

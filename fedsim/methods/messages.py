@@ -62,6 +62,38 @@ class MessageSettings:
             require(0 < value < math.inf, f"{where}.{name}", "a number above 0", value)
 
 
+@dataclass(frozen=True, slots=True)
+class MeanMessageSettings:
+    """What agents send: posterior means, as weights of the shared random features.
+
+    Attributes: as of :class:`fedsim.methods.messages.MessageSettings`.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    center: float | None = None
+    scale: float = 1.0
+    features: int = 50
+    kernel: Literal["squared_exponential", "matern52"] = "squared_exponential"
+    length_scale: float = 0.1
+    noise_variance: float = 1e-2
+
+    def __post_init__(self) -> None:
+        self.complete()
+
+    def complete(self) -> MessageSettings:
+        """Return these settings with the kind of the message."""
+        return MessageSettings(
+            "mean",
+            self.center,
+            self.features,
+            self.kernel,
+            self.length_scale,
+            self.noise_variance,
+            self.scale,
+        )
+
+
 class FederatedWork:
     """Work shared by the agents of one process: public features and what follows from them.
 

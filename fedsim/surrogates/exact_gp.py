@@ -9,8 +9,8 @@ K        kernel matrix of X                          (n, n)
 L        lower Cholesky factor of K + sigma^2 I      (n, n)
 alpha    (K + sigma^2 I)^-1 (y - m)                  (n,)
 
-The prior may have a smooth trend (:mod:`fedsim.surrogates.trend`), whose covariance is then part of
-K and of k(u, X).
+The prior may have basis functions (:mod:`fedsim.surrogates.basis`), such as a smooth trend, whose
+covariance is then part of K and of k(u, X).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.space import Array
+from fedsim.surrogates.basis import Basis
 from fedsim.surrogates.cholesky import factorise, solve, solve_lower
 from fedsim.surrogates.kernels import Kernel
-from fedsim.surrogates.trend import Trend
 
 SMALLEST_VARIANCE = 1e-12
 """Of a posterior, in multiples of the kernel's variance, so that its root has a slope."""
@@ -39,7 +39,7 @@ class ExactGP:
         inputs: X, shape (n, D).
         factor: L, shape (n, n).
         weights: alpha, shape (n,).
-        trend: what is added to the kernel, in units of its variance; None: nothing.
+        basis: what is added to the kernel, in units of its variance; None: nothing.
     """
 
     kernel: Kernel
@@ -48,7 +48,7 @@ class ExactGP:
     inputs: Array
     factor: Array
     weights: Array
-    trend: Trend | None = None
+    basis: Basis | None = None
 
     def mean(self, U: Array) -> Array:
         """Return the posterior mean at the rows of ``U`` (k, D), shape (k,)."""
@@ -68,30 +68,31 @@ class ExactGP:
     def moments_and_gradients(self, U: Array) -> tuple[Array, Array, Array, Array]:
         """Return :meth:`moments` and their gradients, each (k, D)."""
         k, g = self.kernel.matrix_and_slopes(U, self.inputs)
-        if self.trend is not None:
+        if self.basis is not None:
             size = self.kernel.variance
-            F, known = self.trend.matrix(U), self.trend.matrix(self.inputs)
+            F, known = self.basis.matrix(U), self.basis.matrix(self.inputs)
             k = k + size * F @ known.T
         solved = self.solve(k.T)
         variance = self._variances(U, k.T, solved)
         slopes = self.kernel.gradients(U, self.inputs, g * self.weights)
         variance_slopes = self.kernel.gradients(U, self.inputs, -2.0 * g * solved.T)
-        if self.trend is not None:
-            slopes = slopes + self.trend.gradients(U, size * known.T @ self.weights)
+        if self.basis is not None:
+            slopes = slopes + self.basis.sums_and_gradients(U, size * known.T @ self.weights)[1]
             remaining = F - solved.T @ known
-            variance_slopes = variance_slopes + self.trend.gradients(U, 2.0 * size * remaining)
+            further = self.basis.sums_and_gradients(U, 2.0 * size * remaining)[1]
+            variance_slopes = variance_slopes + further
         return self.mean_constant + k @ self.weights, variance, slopes, variance_slopes
 
     def _prior(self, U: Array, X: Array) -> Array:
         """Return the prior's covariance between the rows of ``U`` and of ``X``."""
-        return prior_matrix(self.kernel, self.trend, U, X)
+        return prior_matrix(self.kernel, self.basis, U, X)
 
     def _variances(self, U: Array, left: Array, right: Array) -> Array:
         """Return the prior's variance minus the products of columns, at least a trace of it."""
         variance = self.kernel.variance
         prior = variance
-        if self.trend is not None:
-            prior = variance * (1.0 + np.square(self.trend.matrix(U)).sum(axis=1))
+        if self.basis is not None:
+            prior = variance * (1.0 + np.square(self.basis.matrix(U)).sum(axis=1))
         remaining = prior - np.einsum("ji,ji->i", left, right)
         positive: Array = np.maximum(remaining, SMALLEST_VARIANCE * variance)
         return positive
@@ -105,18 +106,18 @@ class ExactGP:
         return float(residuals @ self.weights)
 
 
-def prior_matrix(kernel: Kernel, trend: Trend | None, U: Array, X: Array) -> Array:
+def prior_matrix(kernel: Kernel, basis: Basis | None, U: Array, X: Array) -> Array:
     """Return the prior's covariance between the rows of ``U`` (n, D) and of ``X`` (m, D), (n, m).
 
     Args:
         kernel: the covariance function.
-        trend: what is added to it, in units of its variance; None: nothing.
+        basis: what is added to it, in units of its variance; None: nothing.
         U: points.
         X: points.
     """
     covariance = kernel.matrix(U, X)
-    if trend is not None:
-        covariance += kernel.variance * trend.matrix(U) @ trend.matrix(X).T
+    if basis is not None:
+        covariance += kernel.variance * basis.matrix(U) @ basis.matrix(X).T
     return covariance
 
 
@@ -126,7 +127,7 @@ def condition(
     inputs: Array,
     outputs: Array,
     mean_constant: float = 0.0,
-    trend: Trend | None = None,
+    basis: Basis | None = None,
 ) -> ExactGP:
     """Return the posterior given observations.
 
@@ -136,13 +137,13 @@ def condition(
         inputs: X, shape (n, D); n may be 0.
         outputs: y, shape (n,).
         mean_constant: the prior's mean m.
-        trend: what is added to the kernel, in units of its variance; None: nothing.
+        basis: what is added to the kernel, in units of its variance; None: nothing.
 
     Raises:
         RunError: if K + sigma^2 I is not positive definite in floating point.
     """
-    covariance = prior_matrix(kernel, trend, inputs, inputs)
+    covariance = prior_matrix(kernel, basis, inputs, inputs)
     covariance.flat[:: len(inputs) + 1] += noise_variance
     factor = factorise(covariance, f"Gaussian process, {kernel}, noise variance {noise_variance:g}")
     weights = solve(factor, outputs - mean_constant)
-    return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights, trend)
+    return ExactGP(kernel, mean_constant, noise_variance, inputs, factor, weights, basis)

@@ -152,7 +152,7 @@ def fit(
     if ard and widths is not None:
         scales = np.repeat(kernel.length_scales, widths)  # one per column
         kernel = replace(kernel, length_scales=tuple(scales.tolist()))
-    misfit = condition(kernel, eta, inputs, r, trend=trend).misfit(r)
+    misfit = condition(kernel, eta, inputs, r, basis=trend).misfit(r)
     variance = best_variance(misfit, len(r)) * unit * unit
     if not (sys.float_info.min < eta * variance and variance < math.inf):
         raise RunError(

@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsim.space import Array
+from fedsim.surrogates.basis import BasisSum
 from fedsim.surrogates.dpitc import JITTER, SparsePosterior
 from fedsim.surrogates.exact_gp import ExactGP
 from fedsim.surrogates.kernels import Kernel
 from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import RandomFeatures, draw_features
-from fedsim.surrogates.trend import Polynomial
 
 GRID_TOLERANCE = 1e-10
 """Largest share of the variance that a grid's factor may miss at any grid point."""
@@ -56,7 +56,7 @@ GRID_WORK = 2**26
 class PosteriorPath:
     """One sample of a posterior: mean_constant + phi(u)^T prior_weights + k(u, X) weights.
 
-    If the prior has a trend, the sample's polynomial is added.
+    If the prior has basis functions, the sample's sum of them is added.
 
     Attributes:
         kernel: k.
@@ -65,7 +65,7 @@ class PosteriorPath:
         features: phi, not normalised.
         prior_weights: shape (number of features,).
         weights: shape (n,).
-        trend: its polynomial; None: no trend.
+        added: its sum of basis functions; None: none.
     """
 
     kernel: Kernel
@@ -74,14 +74,14 @@ class PosteriorPath:
     features: RandomFeatures
     prior_weights: Array
     weights: Array
-    trend: Polynomial | None = None
+    added: BasisSum | None = None
 
     def values(self, U: Array) -> Array:
         """Return the sample at the rows of ``U`` (k, D), shape (k,)."""
         prior = self.features.matrix(U) @ self.prior_weights
         correction = self.kernel.matrix(U, self.centres) @ self.weights
         values: Array = self.mean_constant + prior + correction
-        return values if self.trend is None else values + self.trend.values(U)
+        return values if self.added is None else values + self.added.values(U)
 
     def ranking(self, U: Array) -> Array:
         """Return the sample minus the mean constant by single-precision sums, shape (k,).
@@ -96,7 +96,7 @@ class PosteriorPath:
         weights = (self.weights / size).astype(np.float32)
         correction = kernel.single_matrix(U, self.centres) @ weights
         values: Array = prior + self.kernel.variance * size * correction.astype(np.float64)
-        return values if self.trend is None else values + self.trend.values(U)
+        return values if self.added is None else values + self.added.values(U)
 
     def values_and_gradients(self, U: Array) -> tuple[Array, Array]:
         """Return values, shape (k,), and gradients, shape (k, D)."""
@@ -104,9 +104,9 @@ class PosteriorPath:
         correction, gradients = self.kernel.sums_and_gradients(U, self.centres, self.weights)
         values = self.mean_constant + prior + correction
         gradients = prior_gradients + gradients
-        if self.trend is None:
+        if self.added is None:
             return values, gradients
-        more, further = self.trend.values_and_gradients(U)
+        more, further = self.added.values_and_gradients(U)
         return values + more, gradients + further
 
 
@@ -138,16 +138,16 @@ def sample_path(
     prior = beta * generator.standard_normal(count)
     noise = beta * np.sqrt(posterior.noise_variance) * generator.standard_normal(len(X))
     misfit = features.matrix(X) @ prior + noise
-    if posterior.trend is None:
+    if posterior.basis is None:
         weights = posterior.weights - posterior.solve(misfit)
         return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights)
-    # The trend is a linear model: its part of the correction is a polynomial, too.
-    trend, F = posterior.trend, posterior.trend.matrix(X)
+    # Their part of the correction is a sum of them, too.
+    basis, F = posterior.basis, posterior.basis.matrix(X)
     deviation = beta * math.sqrt(kernel.variance)
     coefficients = deviation * generator.standard_normal(F.shape[1])
     weights = posterior.weights - posterior.solve(misfit + F @ coefficients)
-    polynomial = Polynomial(trend, coefficients + kernel.variance * F.T @ weights)
-    return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights, polynomial)
+    added = BasisSum(basis, coefficients + kernel.variance * F.T @ weights)
+    return PosteriorPath(kernel, posterior.mean_constant, X, features, prior, weights, added)
 
 
 def sample_sparse_path(
@@ -222,6 +222,7 @@ def sample_on_grid(
     noise_variance: float,
     beta: float,
     generator: np.random.Generator,
+    added: Array | None = None,
 ) -> Array:
     """Draw a zero-mean posterior's values at all grid points, shape (points,).
 
@@ -232,6 +233,13 @@ def sample_on_grid(
         noise_variance: sigma^2, above 0.
         beta: multiplies the posterior standard deviation.
         generator: consumed.
+        added: basis functions on the grid, shape (points, terms); None: none.
     """
-    posterior = linear_posterior(factor[observed], outputs, noise_variance)
-    return factor @ posterior.sample(generator, beta)
+    if added is None:
+        posterior = linear_posterior(factor[observed], outputs, noise_variance)
+        return factor @ posterior.sample(generator, beta)
+    rows = np.hstack([factor[observed], added[observed]])
+    omega = linear_posterior(rows, outputs, noise_variance).sample(generator, beta)
+    rank = factor.shape[1]
+    values: Array = factor @ omega[:rank] + added @ omega[rank:]
+    return values

@@ -6,10 +6,8 @@ way the function went. With a trend, the prior is f(v) + p(v), f the Gaussian pr
     p(v) = sum_j w_j phi_j(v),   w_j ~ N(0, variance * deviation^2),
 
 with products phi of Legendre polynomials P_i(2 v_a - 1) P_j(2 v_b - 1), of degree 1 <= i + j <= 4,
-of one number or of two. So a covariance between two points is the kernel's plus
-variance * deviation^2 phi(v)^T phi(v'), and all formulas of Gaussian processes hold (Rasmussen and
-Williams, 2006, Section 2.7). The level is not part of the trend: it is the prior mean's. Choices
-have no trend.
+of one number or of two: basis functions (:mod:`fedsim.surrogates.basis`). The level is not part of
+the trend: it is the prior mean's. Choices have no trend.
 
 At the corners, every |phi_j| is 1. The deviation is such that the trend's standard deviation there
 is :data:`CORNER_DEVIATION` times the kernel's, whatever the number of terms; elsewhere it is less.
@@ -59,17 +57,13 @@ class Trend:
         F *= self._deviation
         return F
 
-    def gradients(self, Z: Array, weights: Array) -> Array:
-        """Return the gradients of F(z)^T weights at the rows of ``Z`` (n, E), shape (n, E).
+    def sums_and_gradients(self, Z: Array, weights: Array) -> tuple[Array, Array]:
+        """Return F(z)^T weights, shape (n,), and its gradients, shape (n, E).
 
         Args:
-            Z: the points.
+            Z: the points, shape (n, E).
             weights: the same for all points, shape (terms,), or one row each, shape (n, terms).
         """
-        return self.sums_and_gradients(Z, weights)[1]
-
-    def sums_and_gradients(self, Z: Array, weights: Array) -> tuple[Array, Array]:
-        """Return F(z)^T weights, shape (n,), and its gradients; see :meth:`gradients`."""
         first, second = _terms(len(self.columns))
         x, weighted = self._coordinates(Z), self._deviation * weights
         P, dP = _legendre(x), _legendre_slopes(x)
@@ -94,27 +88,6 @@ class Trend:
     def _coordinates(self, Z: Array) -> Array:
         """Return the numbers on [-1, 1], where Legendre polynomials are orthogonal."""
         return 2.0 * Z[:, list(self.columns)] - 1.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Polynomial:
-    """The function z -> F(z)^T weights.
-
-    Attributes:
-        trend: F.
-        weights: shape (terms,).
-    """
-
-    trend: Trend
-    weights: Array
-
-    def values(self, Z: Array) -> Array:
-        """Return the function at the rows of ``Z`` (n, E), shape (n,)."""
-        return self.trend.matrix(Z) @ self.weights
-
-    def values_and_gradients(self, Z: Array) -> tuple[Array, Array]:
-        """Return values, shape (n,), and gradients, shape (n, E)."""
-        return self.trend.sums_and_gradients(Z, self.weights)
 
 
 def trend_of(space: Space) -> Trend | None:

@@ -16,6 +16,7 @@ from tests.util.small import UserModule, body, small
     ("method", "settings"),
     [
         ("dp-fts-de", {"subregions": 3, "own_probability": 0.5}),
+        ("dp-prior", {"releases": [0, 2]}),
         ("fed-warp", {"initial_points": 5, "surrogate": {"warp": "own"}}),
         ("fts-target", {"targets": [1], "helper_queries": 4, "renew": 1, "own_probability": 0.5}),
         ("rgpe", {"targets": [1], "helper_queries": 4, "renew": 1}),

@@ -33,6 +33,13 @@ class TestData:
         assert (scenario.agents, scenario.direction) == (20, "maximize")
         assert scenario.space.names == ("C", "gamma")
 
+    def test_scales(self) -> None:
+        # Exact: half way is the geometric or the arithmetic mean.
+        half = np.array([0.5, 0.5])
+        assert DigitsSVM().space.to_point(half) == pytest.approx({"C": 10.0, "gamma": 0.01})
+        linear = DigitsSVM(scale="linear").space.to_point(half)
+        assert linear == pytest.approx({"C": 500.05, "gamma": 0.50005})
+
     @pytest.mark.parametrize("kind", ["dirichlet", "quantity", "iid"])
     def test_every_sample_is_used_once(self, kind: str) -> None:
         from sklearn.datasets import load_digits

@@ -10,6 +10,7 @@ import pytest
 from fedsim.errors import ConfigError
 from fedsim.methods.common import InitialDesign
 from fedsim.methods.dp_fts_de import DPFTSDE
+from fedsim.methods.dp_prior import DPPrior
 from fedsim.methods.fbo_fedgp import FBOFedGP
 from fedsim.methods.fed_warp import FederatedWarp
 from fedsim.methods.fedgp_tr import FBOFedGPTrustRegions
@@ -24,6 +25,7 @@ METHODS = [
     RandomSearch,
     ThompsonSampling,
     DPFTSDE,
+    DPPrior,
     FederatedWarp,
     FBOFedGP,
     FBOFedGPTrustRegions,

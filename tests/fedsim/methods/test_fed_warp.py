@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import fedsim
 from fedsim.config.experiment import prepare
 from fedsim.errors import ConfigError, Interrupted, RunError
 from fedsim.methods.fed_warp import FederatedWarp, OneReleaseSettings
-from fedsim.methods.local_model import LocalModelSettings
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.thompson import ThompsonSampling
 from fedsim.privacy.events import SubsampledGaussian
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism
@@ -24,6 +26,7 @@ from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run
 from fedsim.rng import SERVER, Keys
 from fedsim.space import Array, Choice, Parameter, Space
+from fedsim.surrogates.shared_scales import ScaleVectors
 from fedsim.testing import check_method
 from tests.util.small import UserModule, make, run, small
 
@@ -150,6 +153,20 @@ def test_an_agent_moves_the_sum_by_its_clipped_vector() -> None:
         released.append(release.payload["vectors"][0])
     clipped = vectors * np.minimum(1.0, S / norms)[:, None]
     np.testing.assert_allclose(4 * (released[0] - released[1]), clipped[0], atol=1e-9)
+
+
+def test_agents_take_off_what_noise_and_chance_make() -> None:
+    # Exact: of the sum of N = 8 vectors with K = 5 numbers, 0.5 sqrt(2^2 + 8 / 5).
+    dp = OneReleaseSettings(noise_multiplier=2.0, clipping_norm=0.5)
+    average = np.array([0.6, 0.5, 0.1, 0.0, 0.1])
+    for given, deviation in ((dp, 0.5 * math.sqrt(4.0 + 8 / 5)), (None, 0.0)):
+        method = FederatedWarp(Context(PLANE, 8, 5, 0), dp=given)
+        expected = ScaleVectors(PLANE).scales(8 * average, deviation, 8)
+        with patch.object(LocalModel, "use_scales") as told:
+            method.agent(0).propose(1, Broadcast({"vectors": average[None]}), Keys(0, 0, 1))
+        scales, weight = told.call_args.args
+        np.testing.assert_allclose(scales.gains, expected.gains, rtol=1e-12)
+        assert weight == 4.0
 
 
 def test_epsilon_is_that_of_one_gaussian_release(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import fedsim
 from fedsim.acquisition import draw_candidates
 from fedsim.errors import ConfigError
 from fedsim.methods.dp_fts_de import DPFTSDE
+from fedsim.methods.dp_prior import DPPrior
 from fedsim.methods.fed_warp import FederatedWarp
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.random_search import RandomSearch
@@ -96,6 +97,7 @@ def test_whole_numbers_and_options_are_drawn_uniformly() -> None:
         lambda context: DPFTSDE(
             context, initial_points=3, subregions=3, own_probability=0.5, dp=None
         ),
+        lambda context: DPPrior(context, initial_points=3, releases=2),
         lambda context: RandomSearch(context, initial_points=3),
         lambda context: FederatedWarp(context, initial_points=9),
     ],
@@ -144,7 +146,7 @@ def test_random_features_and_the_exact_kernel_agree_on_embedded_points() -> None
 
 @pytest.mark.parametrize("dimensions", [2, 5])
 @pytest.mark.parametrize("levels", [100, 2**40])
-@pytest.mark.parametrize("method", [ThompsonSampling, DPFTSDE, FederatedWarp])
+@pytest.mark.parametrize("method", [ThompsonSampling, DPFTSDE, DPPrior, FederatedWarp])
 def test_grids_that_do_not_fit_in_memory(method: Any, dimensions: int, levels: int) -> None:
     space = Space(tuple(Parameter(f"x{i}", 0, 1, levels=levels) for i in range(dimensions)))
     built = method(Context(space, 4, 9, 0), initial_points=3)

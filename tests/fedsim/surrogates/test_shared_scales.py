@@ -141,6 +141,8 @@ def test_the_prior_of_an_own_warp() -> None:
     doubt = scales_of(30.0).doubt(4.0)
     assert doubt(Warp((0.5, 0.0))) == doubt_of(Warp((0.5, 0.0))) - 4.0 * 30.0 / 10
     assert doubt(identity(2)) == 0.0
+    # What speaks against a warp is not held against an own history that shows it.
+    assert scales_of(-30.0).doubt(4.0)(Warp((0.5, 0.0))) == doubt_of(Warp((0.5, 0.0)))
     # Nothing is known of the upper end.
     assert doubt(Warp((-1.0, 0.0))) == doubt_of(Warp((-1.0, 0.0)))
     assert all(scales_of(30.0).doubt(0.0)(Warp(a)) == doubt_of(Warp(a)) for a in NODES)

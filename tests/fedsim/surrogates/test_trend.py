@@ -12,11 +12,12 @@ from scipy.stats import multivariate_normal
 
 from fedsim.methods.shared_work import SharedWork
 from fedsim.space import Array, Choice, Parameter, Space
+from fedsim.surrogates.basis import BasisSum
 from fedsim.surrogates.exact_gp import ExactGP, condition, prior_matrix
 from fedsim.surrogates.fit import fit, negative_log_likelihood
 from fedsim.surrogates.kernels import Kernel, squared_differences
 from fedsim.surrogates.paths import sample_path
-from fedsim.surrogates.trend import CORNER_DEVIATION, Polynomial, Trend, trend_of
+from fedsim.surrogates.trend import CORNER_DEVIATION, Trend, trend_of
 from fedsim.surrogates.warping import identity
 
 PLANE = Trend((0, 1))
@@ -27,7 +28,7 @@ NOISE = 0.05
 def posterior_on(count: int = 9, seed: int = 0) -> tuple[ExactGP, Array]:
     rng = np.random.default_rng(seed)
     X, y = rng.random((count, 2)), rng.standard_normal(count)
-    return condition(KERNEL, NOISE, X, y, trend=PLANE), y
+    return condition(KERNEL, NOISE, X, y, basis=PLANE), y
 
 
 @pytest.mark.parametrize(("numbers", "terms"), [(1, 4), (2, 14), (5, 80), (10, 310), (11, 44)])
@@ -57,17 +58,17 @@ def test_gradients_are_derivatives() -> None:
     Z = rng.random((6, 3))
     rows = rng.standard_normal((6, 14))
     for weights in (rows[0], rows):
-        gradients = trend.gradients(Z, weights)
+        gradients = trend.sums_and_gradients(Z, weights)[1]
         for c in range(3):
             step = h * np.eye(3)[c]
             change = trend.matrix(Z + step) - trend.matrix(Z - step)
             differences = (change * weights).sum(axis=1) / (2 * h)
             np.testing.assert_allclose(gradients[:, c], differences, atol=1e-7)
-    polynomial = Polynomial(trend, rows[0])
+    polynomial = BasisSum(trend, rows[0])
     np.testing.assert_array_equal(polynomial.values(Z), trend.matrix(Z) @ rows[0])
     values, gradients = polynomial.values_and_gradients(Z)
     np.testing.assert_allclose(values, polynomial.values(Z), atol=1e-12)
-    np.testing.assert_array_equal(gradients, trend.gradients(Z, rows[0]))
+    np.testing.assert_array_equal(gradients, trend.sums_and_gradients(Z, rows[0])[1])
 
 
 def test_numbers_have_a_trend_and_choices_have_none() -> None:
