@@ -28,11 +28,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import ConfigError, RunError, require
-<<<<<<< HEAD
 from fedsim.methods.own_law import OwnLaw
-=======
 from fedsim.methods.shared_mean import SharedMean
->>>>>>> bf268b2e084411f726c465a7c5b30785262b3e77
 from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.warped_search import maximise_path
 from fedsim.protocol import Observation
@@ -237,9 +234,9 @@ class LocalModel:
         current = self.hyperparameters()
         kernel = replace(current.kernel, variance=1.0)
         noise = current.noise_variance / current.kernel.variance
-        y = self._standardised(len(self._outputs)) if s.fit_every else self._in_prior_units()
+        y = self._in_units()
         inputs = space.embed(warp.forward(self.inputs))
-        posterior = condition(kernel, noise, inputs, y, trend=self._trend)
+        posterior = condition(kernel, noise, inputs, y, basis=self._trend)
         if s.fit_every and y.any():
             deviation = math.sqrt(best_variance(posterior.misfit(y), len(y)))
             posterior, y = replace(posterior, weights=posterior.weights / deviation), y / deviation

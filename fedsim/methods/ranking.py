@@ -61,7 +61,7 @@ def left_out_losses(law: OwnLaw, samples: int, generator: np.random.Generator) -
     """
     gp, y, n = law.posterior, law.outputs, len(law.outputs)
     eta = gp.noise_variance
-    K = prior_matrix(gp.kernel, gp.trend, gp.inputs, gp.inputs)
+    K = prior_matrix(gp.kernel, gp.basis, gp.inputs, gp.inputs)
     prior = _draws(K, samples, generator)
     noise = math.sqrt(eta) * generator.standard_normal((samples, n))
     A = solve(gp.factor, np.eye(n))
