@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # Commands that take minutes are shown whole and tried as a dry run.
 LONG = re.compile(r"fedsim run (synthetic-fts|synthetic-privacy|fts-synthetic)")
@@ -73,7 +73,7 @@ def cases() -> list[Any]:
     found = []
     for page in PAGES:
         for size in ("smaller", "as-shown"):
-            slow = size == "as-shown" or page.name == "reproduction.md"
+            slow = size == "as-shown" or page.parent.name == "reproduction"
             marks = [pytest.mark.slow] if slow else []
             found.append(pytest.param(page, size, id=f"{size}-{page.name}", marks=marks))
     return found
