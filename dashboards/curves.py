@@ -18,12 +18,13 @@ from fedsim.results.analysis import AnyRun, opened
 from fedsim.results.entrants import Entrant, entrants
 from fedsim.results.metrics import chosen_metric
 
-Axis = Literal["rounds", "evaluations", "epsilon"]
+Axis = Literal["rounds", "evaluations", "epsilon", "bytes"]
 
 AXES: dict[Axis, str] = {
     "rounds": "round (0 is the initial design)",
     "evaluations": "evaluations per agent",
     "epsilon": "privacy loss ε",
+    "bytes": "bytes that an agent sent and received",
 }
 
 
@@ -102,7 +103,8 @@ def chart(
         runs: runs, their folders, or lists of them; they may be unfinished.
         metric: one of ``METRICS``; by default the simple regret if all know it, else the best
             observed value.
-        x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
+        x: ``rounds``, ``evaluations`` per agent, ``epsilon``, the privacy loss so far, or
+            ``bytes``, what an agent sent and received so far.
         best_agent: the best agent's value instead of the mean over agents.
         facet: a configuration key, such as ``scenario.agents``: one panel for each of its values.
         labels: what the runs are called, one for each.
@@ -121,13 +123,16 @@ def chart(
     curves = {one.label: _curve(one, column, x) for one in found}
     empty = [label for label, curve in curves.items() if curve is None]
     if len(empty) == len(found):
-        raise ConfigError(f"no variant has {'ε' if x == 'epsilon' else name} to draw")
+        words = {"epsilon": "ε", "bytes": "known bytes"}
+        raise ConfigError(f"no variant has {words.get(x, name)} to draw")
     notes += [f"{label} is left out: it has no {_told(x, name)}" for label in empty]
     panels = _panels([one for one in found if one.label not in empty], curves, facet)
     return Chart(column, measured.words, AXES[x], panels, tuple(notes))
 
 
 def _told(x: Axis, name: str) -> str:
+    if x == "bytes":
+        return "known bytes"
     return "ε (nothing private was released), or it is infinite" if x == "epsilon" else name
 
 
@@ -166,6 +171,9 @@ def _places(one: Entrant, x: Axis) -> pd.DataFrame:
         return one.wide("target_evaluations", 0, one.last) / len(one.targets)
     if x == "evaluations":
         return one.wide("evaluations", 0, one.last) / one.agents
+    if x == "bytes":
+        up, down = (one.wide(f"mean_{way}loaded_bytes", 0, one.last) for way in ("up", "down"))
+        return up + down
     columns = [str(name) for name in one.rounds if str(name).startswith("epsilon")]
     return one.wide(columns[0], 0, one.last) if columns else pd.DataFrame()
 

@@ -114,7 +114,8 @@ def plot(
         metric: ``simple_regret``, ``inference_regret``, ``best_observed``, ``best_noiseless``,
             ``regret`` or ``cumulative_regret``; by default the simple regret if all know it, else
             the best observed value.
-        x: ``rounds``, ``evaluations`` per agent, or ``epsilon``, the privacy loss so far.
+        x: ``rounds``, ``evaluations`` per agent, ``epsilon``, the privacy loss so far, or
+            ``bytes``, what an agent sent and received so far.
         best_agent: the best agent's value instead of the mean over agents.
         facet: a configuration key, such as ``scenario.agents``: one panel for each of its values.
         labels: what the runs are called, one for each.

@@ -15,6 +15,7 @@ from fedsim.cli.crypto import crypto_app
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
 from fedsim.cli.privacy import privacy_app
+from fedsim.cli.privacy_plan import plan_command
 from fedsim.errors import Interrupted
 
 
@@ -73,5 +74,6 @@ app.command("list")(preparing.list_names)
 app.command("init")(preparing.init)
 app.command("evaluate")(preparing.evaluate)
 app.add_typer(data_app, name="data")
+privacy_app.command("plan")(plan_command)
 app.add_typer(privacy_app, name="privacy")
 app.add_typer(crypto_app, name="crypto")

@@ -11,6 +11,7 @@ from rich.console import Console
 from fedsim.cli.consoles import make_console, print_text
 from fedsim.cli.summary import print_outcome, privacy_lines
 from fedsim.errors import FedsimError, of_run
+from fedsim.results.alone import gains_over_alone
 from fedsim.results.analysis import Run
 from fedsim.results.comparison import control_differences
 
@@ -38,6 +39,8 @@ def _closed(run: Run, console: Console) -> dict[str, Any]:
         print_text(console, f"warning: {warning}", "yellow")
     for found in control_differences(run):
         print_text(console, found.sentence())
+    for sentence in gains_over_alone(run):
+        print_text(console, sentence)
     told = shlex.quote(str(run.folder))
     if any(one.get("agents_with_values") for one in summaries):
         print_text(console, f"best points: fedsim best {told}")

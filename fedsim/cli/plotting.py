@@ -31,7 +31,7 @@ def plot(
         str | None,
         typer.Option(help="simple_regret, inference_regret, best_observed, best_noiseless, ..."),
     ] = None,
-    x: Annotated[str, typer.Option("--x", help="rounds, evaluations or epsilon")] = "rounds",
+    x: Annotated[str, typer.Option("--x", help="rounds, evaluations, epsilon or bytes")] = "rounds",
     best_agent: BestAgentOption = False,
     facet: Annotated[
         str | None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from fedsim.privacy.events import Sampling
 
 _NAMES: dict[str, AccountantName] = {"moments": "moments", "rdp": "rdp", "pld": "pld"}
-_WORDS: dict[AccountantName, str] = {
+WORDS: dict[AccountantName, str] = {
     "moments": "moments accountant, as papers report it",
     "rdp": "Renyi (rdp), tighter",
     "pld": "loss distributions (pld), tightest",
@@ -66,7 +66,7 @@ def subsampled_command(
     from fedsim.privacy.accountants import STRICT_DELTA, make_accountant
     from fedsim.privacy.calibration import constant_loss
 
-    delta, how = _delta(agents, delta), _sampling(sampling)
+    delta, how = delta_of(agents, delta), _sampling(sampling)
     _check_setting(sampling_rate, noise_multiplier, rounds)
 
     def loss(name: AccountantName, delta: float) -> PrivacyLoss:
@@ -74,7 +74,7 @@ def subsampled_command(
         return constant_loss(sampling_rate, z, rounds, delta, accountant, how, agents)
 
     accountants = {
-        name: make_accountant(name) for name in _WORDS if how == "poisson" or name != "moments"
+        name: make_accountant(name) for name in WORDS if how == "poisson" or name != "moments"
     }
     losses = {name: loss(name, delta) for name in accountants}
     small: dict[AccountantName, PrivacyLoss] = {
@@ -85,7 +85,7 @@ def subsampled_command(
         print_json(_losses_record(delta, losses, small))
     else:
         make_console().print(_losses_table(delta, losses, small))
-        make_console().print(_meaning(how))
+        make_console().print(meaning(how))
         if math.isinf(losses["pld"].epsilon):
             make_console().print(_INFINITE)
 
@@ -111,7 +111,7 @@ def calibrate_command(
     from fedsim.privacy.accountants import make_accountant
     from fedsim.privacy.calibration import calibrate
 
-    delta, how = _delta(agents, delta), _sampling(sampling)
+    delta, how = delta_of(agents, delta), _sampling(sampling)
     _check_setting(sampling_rate, noise_multiplier, rounds)
     require(0 < epsilon < math.inf, "--epsilon", "a finite number above 0", epsilon)
     if [sampling_rate, noise_multiplier, rounds].count(None) != 1:
@@ -119,14 +119,13 @@ def calibrate_command(
             "--sampling-rate, --noise-multiplier, --rounds: expected exactly one of them to be "
             "left out; give the other two"
         )
-    if accountant not in _NAMES:
-        raise ConfigError(f"--accountant: unknown name {accountant!r}{nearest(accountant, _NAMES)}")
+    name = accountant_name(accountant)
     console = make_console(stderr=True, quiet=context.obj.quiet)
     with console.status("calibrating") as status:
         result = calibrate(
             epsilon,
             delta,
-            make_accountant(_NAMES[accountant]),
+            make_accountant(name),
             sampling_rate=sampling_rate,
             noise_multiplier=noise_multiplier,
             rounds=rounds,
@@ -140,9 +139,9 @@ def calibrate_command(
         make_console().print(
             f"{_option(result.found)} {getattr(result, result.found)} costs epsilon "
             f"{significant(result.loss.epsilon, 5)} at delta {result.loss.delta:.3g}; accountant: "
-            f"{_WORDS[result.loss.accountant]}."
+            f"{WORDS[result.loss.accountant]}."
         )
-        make_console().print(_meaning(how))
+        make_console().print(meaning(how))
 
 
 def _told(tell: Callable[[str], None]) -> Trial:
@@ -197,7 +196,7 @@ def _losses_table(
     table.add_column(f"delta {STRICT_DELTA:.0e}", justify="right")
     for name, loss in losses.items():
         beside = significant(small[name].epsilon, 5) if name in small else ""
-        table.add_row(_WORDS[name], significant(loss.epsilon, 5), beside)
+        table.add_row(WORDS[name], significant(loss.epsilon, 5), beside)
     return table
 
 
@@ -216,7 +215,8 @@ def _calibration_record(result: Calibration) -> dict[str, Any]:
     }
 
 
-def _meaning(how: Sampling) -> str:
+def meaning(how: Sampling) -> str:
+    """Return what an epsilon promises, in words."""
     from fedsim.privacy.accountants import NEIGHBOURING_RELATIONS, SAMPLINGS
 
     return (
@@ -227,13 +227,21 @@ def _meaning(how: Sampling) -> str:
     )
 
 
+def accountant_name(given: str) -> AccountantName:
+    """Return the name of an accountant that was given."""
+    if given not in _NAMES:
+        raise ConfigError(f"--accountant: unknown name {given!r}{nearest(given, _NAMES)}")
+    return _NAMES[given]
+
+
 def _sampling(given: str) -> Sampling:
     if given not in _SAMPLINGS:
         raise ConfigError(f"--sampling: unknown name {given!r}{nearest(given, _SAMPLINGS)}")
     return _SAMPLINGS[given]
 
 
-def _delta(agents: int, delta: float | None) -> float:
+def delta_of(agents: int, delta: float | None) -> float:
+    """Return the delta that was given, or the papers'."""
     require(agents >= 2, "--agents", "at least 2", agents)
     if delta is None:
         from fedsim.privacy.accountants import default_delta

@@ -55,7 +55,7 @@ def run(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Run a simulation: without arguments, the synthetic DP-FTS-DE scenario."""
+    """Run a simulation: without arguments, agents that share privately, beside agents alone."""
     from fedsim.config.experiment import prepare
 
     given = {

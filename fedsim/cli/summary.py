@@ -29,7 +29,12 @@ def print_outcome(console: Console, summaries: Sequence[Summary]) -> None:
     evaluations that failed, agents without values, and a lost journal.
     """
     print_table(console, _closing_table(summaries))
-    for line in (*_targets(summaries), *_baselines(summaries), *_traffic(summaries)):
+    for line in (
+        *_targets(summaries),
+        *_baselines(summaries),
+        *_messages(summaries),
+        *_traffic(summaries),
+    ):
         print_text(console, line)
     for line in (
         *(_failures(s) for s in summaries if s.get("evaluations_failed")),
@@ -134,6 +139,25 @@ def _baselines(summaries: Sequence[Summary]) -> list[str]:
     """Return what the column ``baseline`` is, if there is one."""
     names = dict.fromkeys(s["baseline"]["name"] for s in summaries if "baseline" in s)
     return [f"baseline: {'; '.join(names)}; the mean over agents"] if names else []
+
+
+def _messages(summaries: Sequence[Summary]) -> list[str]:
+    """Return how many bytes an agent sent and received, on average over a variant's seeds."""
+    from fedsim.crypto.traffic import size_words
+
+    found: dict[str, list[str]] = {}
+    for variant in dict.fromkeys(str(s["variant"]) for s in summaries):
+        up, down = (
+            [s[name] for s in summaries if s["variant"] == variant and s.get(name) is not None]
+            for name in ("mean_uploaded_bytes", "mean_downloaded_bytes")
+        )
+        if up and down and any((*up, *down)):
+            words = f"{size_words(mean(up))} and received {size_words(mean(down))}"
+            found.setdefault(words, []).append(variant)
+    return [
+        f"messages of {listed(variants)}: an agent sent {words}"
+        for words, variants in found.items()
+    ]
 
 
 def _traffic(summaries: Sequence[Summary]) -> list[str]:

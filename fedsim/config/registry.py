@@ -83,6 +83,12 @@ METHODS: Mapping[str, Entry] = {
     "fts-target": Entry(
         "fedsim.methods.fts_target:FTSTarget", "FTS of target agents with helpers (its own paper)"
     ),
+    "rgpe": Entry(
+        "fedsim.methods.rgpe:RGPE", "FTS's rival: helpers' posteriors, weighed by ranking losses"
+    ),
+    "taf": Entry(
+        "fedsim.methods.taf:TAF", "FTS's rival: improvements that helpers' posteriors predict"
+    ),
     "fbo-fedgp": Entry(
         "fedsim.methods.fbo_fedgp:FBOFedGP", "encrypted sums of sparse Gaussian processes"
     ),

@@ -20,7 +20,7 @@ def sentence(traffic: Mapping[str, Sequence[float]]) -> str:
     nothing = (0.0, 0.0)
     _, uploads = traffic.get(UPLOAD, nothing)
     if SHARE not in traffic:  # nothing was decrypted
-        return f"sums, not encrypted: {_size(uploads)} to the server" if uploads else ""
+        return f"sums, not encrypted: {size_words(uploads)} to the server" if uploads else ""
     sums, shares = traffic[SHARE]
     other = [
         both
@@ -29,13 +29,13 @@ def sentence(traffic: Mapping[str, Sequence[float]]) -> str:
     ]
     keys = [sum(direction) for direction in zip(*other, strict=True)] or nothing
     return (
-        f"encrypted sums: ciphertexts {_size(uploads)} to the server, their sums {_size(sums)} to "
-        f"the agents, decryption shares {_size(shares)} to the server; keys {_size(keys[1])} to "
-        f"the server, {_size(keys[0])} to the agents"
+        f"encrypted sums: ciphertexts {size_words(uploads)} to the server, their sums "
+        f"{size_words(sums)} to the agents, decryption shares {size_words(shares)} to the server; "
+        f"keys {size_words(keys[1])} to the server, {size_words(keys[0])} to the agents"
     )
 
 
-def _size(count: float) -> str:
+def size_words(count: float) -> str:
     """Return a number of bytes as text, with three digits."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= 0.9995 * size:

@@ -79,7 +79,7 @@ class FewReleasesSettings:
 
     sampling_rate: float = 1.0
     noise_multiplier: float | None = None
-    clipping_norm: float = 2.0
+    clipping_norm: float = 1.0
     noise_only: bool = False
     epsilon: float | None = None
     delta: float | None = None

@@ -26,6 +26,7 @@ from typing import ClassVar
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError, require
 from fedsim.memo import Memo
+from fedsim.methods.averaging import PrivacySettings, averaging
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.shared_work import SharedWork
@@ -35,6 +36,7 @@ from fedsim.privacy.mechanism import (
     SubsampledGaussianMechanism,
     WeightedAverage,
 )
+from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
     AgentId,
     AgentProgram,
@@ -84,19 +86,14 @@ class OneReleaseSettings:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        epsilon, delta = self.epsilon, self.delta
-        if epsilon is None:
-            if delta is not None:
-                raise ConfigError(
-                    "method.dp.delta: it belongs to method.dp.epsilon, which is missing"
-                )
-            if self.noise_multiplier is None:
-                object.__setattr__(self, "noise_multiplier", 1.0)
-            return
-        expected = "a finite number above 0"
-        require(0 < epsilon < math.inf, "method.dp.epsilon", expected, epsilon)
-        if delta is not None:
-            require(0 < delta < 1, "method.dp.delta", "a number above 0 and below 1", delta)
+        if self.epsilon is None and self.noise_multiplier is None:
+            object.__setattr__(self, "noise_multiplier", 1.0)
+        self.complete()
+
+    def complete(self) -> PrivacySettings:
+        """Return these settings with all agents in the release."""
+        z, S = self.noise_multiplier, self.clipping_norm
+        return PrivacySettings("poisson", 1.0, z, S, self.noise_only, self.epsilon, self.delta)
 
 
 class FederatedWarp:
@@ -173,21 +170,9 @@ class FederatedWarp:
         return S * math.hypot(z, math.sqrt(N / self._vectors.size))
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
-        agents, size, dp = self._context.agents, self._vectors.size, self._dp
-        if dp is None:
-            return WeightedAverage(agents, size, 1)
-        if dp.noise_multiplier is None:
-            raise ConfigError(
-                "method.dp.noise_multiplier: missing; for method.dp.epsilon, reading a "
-                "configuration calibrates it"
-            )
-        z, S, noise_only = dp.noise_multiplier, dp.clipping_norm, dp.noise_only
-        try:
-            return SubsampledGaussianMechanism(
-                agents, size, 1, S, sampling_rate=1.0, noise_multiplier=z, noise_only=noise_only
-            )
-        except ConfigError as error:
-            raise ConfigError(f"method.dp.{error}") from None
+        dp = None if self._dp is None else self._dp.complete()
+        weights = WeightSchedule("uniform")
+        return averaging(dp, self._context.agents, self._vectors.size, 1, weights)
 
 
 class _Work:

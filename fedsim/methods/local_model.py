@@ -28,6 +28,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fedsim.errors import ConfigError, RunError, require
+from fedsim.methods.own_law import OwnLaw
 from fedsim.methods.shared_mean import SharedMean
 from fedsim.methods.shared_work import SharedWork, grid_indices
 from fedsim.methods.warped_search import maximise_path
@@ -222,6 +223,25 @@ class LocalModel:
         """Compute what :meth:`propose` will return without a mean, if not done yet."""
         if self._prepared is None or self._prepared[0] != keys:
             self._prepared = (keys, self._propose(keys))
+
+    def law(self) -> OwnLaw:
+        """Return the law of the own function, given the history.
+
+        Raises:
+            RunError: if the kernel matrix is not positive definite.
+        """
+        s, space, warp = self._settings, self._shared.space, self.warp()
+        current = self.hyperparameters()
+        kernel = replace(current.kernel, variance=1.0)
+        noise = current.noise_variance / current.kernel.variance
+        y = self._in_units()
+        inputs = space.embed(warp.forward(self.inputs))
+        posterior = condition(kernel, noise, inputs, y, basis=self._trend)
+        if s.fit_every and y.any():
+            deviation = math.sqrt(best_variance(posterior.misfit(y), len(y)))
+            posterior, y = replace(posterior, weights=posterior.weights / deviation), y / deviation
+        columns = Warp(tuple(np.repeat(warp.strengths, space.embedded_widths).tolist()))
+        return OwnLaw(posterior, y, columns)
 
     def _propose(self, keys: Keys) -> Array:
         s, space, warp = self._settings, self._shared.space, self.warp()

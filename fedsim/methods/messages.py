@@ -21,7 +21,7 @@ from fedsim.protocol import Context
 from fedsim.rng import SERVER, rng
 from fedsim.space import Array, Box
 from fedsim.surrogates.kernels import Kernel
-from fedsim.surrogates.linear import linear_posterior
+from fedsim.surrogates.linear import LinearPosterior, linear_posterior
 from fedsim.surrogates.rff import FeatureFunction, RandomFeatures, draw_features
 from fedsim.surrogates.scaling import standardised
 
@@ -134,10 +134,21 @@ class FederatedWork:
             outputs: observed there, shape (n,).
             generator: consumed by a sample.
         """
+        posterior = self.posterior(features, outputs)
+        return posterior.mean if self.settings.kind == "mean" else posterior.sample(generator)
+
+    def posterior(self, features: Array, outputs: Array) -> LinearPosterior:
+        """Return the posterior of the weights, for outputs in the messages' units."""
+        y = self.in_message_units(outputs)
+        return linear_posterior(features, y, self.settings.noise_variance)
+
+    def in_message_units(self, outputs: Array) -> Array:
+        """Return an agent's outputs, shape (n,), as its message describes them."""
         s = self.settings
-        y = standardised(outputs) if s.center is None else (outputs - s.center) / s.scale
-        posterior = linear_posterior(features, y, s.noise_variance)
-        return posterior.mean if s.kind == "mean" else posterior.sample(generator)
+        if s.center is None:
+            return standardised(outputs)
+        scaled: Array = (outputs - s.center) / s.scale
+        return scaled
 
     def maximiser(self, vectors: Array, t: int) -> Array:
         """Return arg max of phi(x)^T omega^(i), i the sub-region of x; Alg. 2, line 8.

@@ -34,6 +34,8 @@ class Timings:
             was not finite is None.
         traffic: by the kind of request to agents, the bytes of messages and requests to all, and
             those of their replies.
+        bytes_by_round: of each finished round, the bytes of messages and requests to all agents,
+            and those of their replies; -1 is what comes before round 0.
         anothers: whether the file is that of another run, or of another seed.
     """
 
@@ -43,6 +45,7 @@ class Timings:
     first_failure: str | None
     information: Mapping[int, Mapping[str, float | None]] = field(default_factory=dict)
     traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    bytes_by_round: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     anothers: bool = False
 
     def lost(self, rounds: int) -> str:
@@ -116,9 +119,11 @@ def read_timings(path: Path, run: str = "") -> Timings:
     first_failure: str | None = None
     information: dict[int, Mapping[str, float | None]] = {}
     traffic: dict[str, tuple[int, int]] = {}
+    calls = _Calls()
     for line in _lines(path):
         if line["kind"] == _HEADER and run and line.get("run") != run:
             return Timings((), 0.0, 0.0, None, anothers=True)
+        calls.add(line)
         if line["kind"] == "round":
             rounds.append((line["t"], line["seconds"]))
             if line.get("info"):
@@ -132,7 +137,33 @@ def read_timings(path: Path, run: str = "") -> Timings:
         objective += line.get("objective_cpu_seconds", 0.0)
         total += line.get("agent_cpu_seconds", 0.0) + line.get("server_cpu_seconds", 0.0)
     other = total - objective
-    return Timings(tuple(rounds), objective, other, first_failure, information, traffic)
+    return Timings(
+        tuple(rounds), objective, other, first_failure, information, traffic, calls.by_round
+    )
+
+
+class _Calls:
+    """Adds up the bytes of the calls of each round.
+
+    A round that was interrupted has no line, and its calls are there again after the resume; one
+    whose checkpoint was lost has two lines, of which the last counts.
+    """
+
+    def __init__(self) -> None:
+        self.by_round: dict[int, tuple[int, int]] = {}
+        self._open: list[tuple[int, int, int]] = []
+
+    def add(self, line: Line) -> None:
+        """Take the next line."""
+        if line["kind"] == "call":
+            number = line.get("call", -1)
+            if line.get("request") is None and number >= 0:  # the call itself, from its start
+                self._open = [one for one in self._open if one[0] < number]
+            self._open.append((number, line.get("sent_bytes", 0), line.get("received_bytes", 0)))
+        elif line["kind"] == "round":
+            sent, received = (sum(one[i] for one in self._open) for i in (1, 2))
+            self.by_round[line["t"]] = sent, received
+            self._open = []
 
 
 def _lines(path: Path) -> Iterator[Line]:

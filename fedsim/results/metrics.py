@@ -22,10 +22,12 @@ METRICS = {
     "best_noiseless": "best noiseless value so far",
     "regret": "regret of the round's evaluations",
     "cumulative_regret": "cumulative regret of the queries",
+    "uploaded_bytes": "bytes that an agent sent so far",
+    "downloaded_bytes": "bytes that an agent received so far",
 }
 """Scores of rounds, and how they are called on an axis."""
 
-MEANS_ONLY = ("regret", "cumulative_regret")
+MEANS_ONLY = ("regret", "cumulative_regret", "uploaded_bytes", "downloaded_bytes")
 """Those that are known as means over agents only."""
 
 TIMES = {
@@ -70,7 +72,7 @@ class Metric:
 
 def sign_of(column: str, direction: str) -> float:
     """Return 1 if larger values of a column are better in a scenario of this direction, else -1."""
-    smaller = column in TIMES or column.endswith("regret") or direction == "minimize"
+    smaller = column in TIMES or column.endswith(("regret", "bytes")) or direction == "minimize"
     return -1.0 if smaller else 1.0
 
 

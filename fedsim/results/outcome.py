@@ -63,6 +63,8 @@ class _Outcome(_Strict):
     objective_seconds: Number
     other_seconds: Number
     lost_times: str | None = None
+    mean_uploaded_bytes: Number = None
+    mean_downloaded_bytes: Number = None
     traffic: dict[str, list[int]] = {}
 
 

@@ -7,6 +7,7 @@ the simple regret, else the best observed value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
@@ -24,7 +25,7 @@ from fedsim.record.timings import Timings, timings_of
 from fedsim.results.losses import epsilons, loss_columns
 from fedsim.results.observations import MADE_FROM, ObservationColumns, parquet_file, schema
 from fedsim.results.reading import Reading, read_run, space_of
-from fedsim.space import Space
+from fedsim.space import Array, Space
 
 SCORES = [field.name for field in fields(Scores)]
 EXPECTED = {
@@ -120,11 +121,29 @@ def round_table(reading: Reading, timings: Timings) -> pd.DataFrame:
     rounds = [row.round for row in rows]
     for name, numbers in loss_columns(rounds, reading.releases, reading.facts.delta).items():
         table[name] = np.array(numbers, dtype=float)
+    for name, moved in byte_columns(rounds, timings, facts.agents).items():
+        table[name] = moved
     told = timings.information
     for name in dict.fromkeys(name for numbers in told.values() for name in numbers):
         values = [told.get(row.round, {}).get(name) for row in rows]
         table[f"info.{name}"] = np.array(values, dtype=float)
     return table
+
+
+def byte_columns(rounds: Sequence[int], timings: Timings, agents: int) -> dict[str, Array]:
+    """Return what an agent sent and received up to each round, on average over all agents.
+
+    Args:
+        rounds: the rounds, ascending from 0.
+        timings: the seed's; what follows a round that they do not have is NaN.
+        agents: how many agents there are.
+    """
+    before = timings.bytes_by_round.get(-1, (0, 0))
+    moved = [timings.bytes_by_round.get(t, (math.nan, math.nan)) for t in rounds]
+    downloaded, uploaded = (
+        (before[i] + np.cumsum([one[i] for one in moved], dtype=float)) / agents for i in (0, 1)
+    )
+    return {"mean_uploaded_bytes": uploaded, "mean_downloaded_bytes": downloaded}
 
 
 def outcome_of(folder: RunFolder, facts: Facts) -> dict[str, Any]:
@@ -146,6 +165,7 @@ def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
     tally, facts, last = reading.tally, reading.facts, reading.rows[-1].scores
     events = [release.event for release in reading.releases if release.event is not None]
     lost = timings.lost(facts.rounds + 1)
+    moved = byte_columns(range(facts.rounds + 1), timings, facts.agents)
     found: dict[str, Any] = {
         "metric": tally.metric,
         "direction": facts.direction,
@@ -160,6 +180,7 @@ def outcome(reading: Reading, timings: Timings) -> dict[str, Any]:
         "epsilon": epsilons(events, facts.delta),
         "objective_seconds": None if lost else timings.objective_seconds,
         "other_seconds": None if lost else timings.other_seconds,
+        **{name: None if lost else float(numbers[-1]) for name, numbers in moved.items()},
         "traffic": {} if lost else {kind: list(both) for kind, both in timings.traffic.items()},
         **({"lost_times": f"timings.jsonl {lost}"} if lost else {}),
         "journal_sha256": reading.sha256,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsim.space import Array
-from fedsim.surrogates.cholesky import factorise, solve, solve_lower
+from fedsim.surrogates.cholesky import factorise, inverse_triangle, solve, solve_lower
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,17 @@ class LinearPosterior:
         else:
             deviation = solve_lower(self.factor, noise * prior, transposed=True)
         return self.mean + scale * deviation
+
+    def inverse_precision(self) -> Array:
+        """Return Sigma^-1, symmetric, shape (M, M): the law's covariance over lambda."""
+        n, M = self.features.shape
+        if n < M:
+            # Woodbury: lambda Sigma^-1 = I - Phi^T (Phi Phi^T + lambda I)^-1 Phi.
+            half = solve_lower(self.factor, self.features)
+            inverse: Array = _add_to_diagonal(-half.T @ half, 1.0) / self.noise_variance
+            return inverse
+        lower = inverse_triangle(self.factor)
+        return lower + np.tril(lower, -1).T
 
 
 def linear_posterior(features: Array, outputs: Array, noise_variance: float) -> LinearPosterior:

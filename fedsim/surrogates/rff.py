@@ -84,6 +84,23 @@ class RandomFeatures:
             pull *= weights
         return self._deviation * values[:, 0], -self._deviation * scale * (pull @ self.frequencies)
 
+    def gradients(self, U: Array, weights: Array) -> Array:
+        """Return the gradient of phi(u)^T w at the rows of ``U`` (n, D), shape (n, D).
+
+        Args:
+            U: points.
+            weights: w of each row, shape (n, M).
+        """
+        angles = U @ self.frequencies.T + self.phases
+        cosines = np.cos(angles)  # (n, M)
+        scale = self._scale(cosines)
+        pull = weights
+        if self.normalised:
+            values = (cosines * weights).sum(axis=1, keepdims=True) * scale
+            pull = weights - cosines * (values * scale)
+        slopes: Array = -self._deviation * scale * ((np.sin(angles) * pull) @ self.frequencies)
+        return slopes
+
     @property
     def _deviation(self) -> float:
         """The kernel's standard deviation s."""

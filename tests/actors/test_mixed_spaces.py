@@ -19,6 +19,8 @@ from tests.util.small import UserModule, body, small
         ("dp-prior", {"releases": [0, 2]}),
         ("fed-warp", {"initial_points": 5, "surrogate": {"warp": "own"}}),
         ("fts-target", {"targets": [1], "helper_queries": 4, "renew": 1, "own_probability": 0.5}),
+        ("rgpe", {"targets": [1], "helper_queries": 4, "renew": 1}),
+        ("taf", {"targets": "all", "helper_queries": 3}),
     ],
 )
 def test_journals_are_those_of_one_process(

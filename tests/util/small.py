@@ -23,10 +23,10 @@ UserModule = Callable[[str], str]
 def small(method: str = "random-search", **changes: Any) -> dict[str, Any]:
     """Return a configuration that runs in a moment; ``changes`` replace its keys."""
     settings: dict[str, Any] = {"name": method, "initial_points": 2}
-    if "fts" in method or "prior" in method:
+    if "fts" in method or "prior" in method or method in ("rgpe", "taf"):
         settings["message"] = {"features": 8}
         settings["surrogate"] = {"fit_every": 0, "candidates": 20}
-    if method == "fts-target":
+    if method in ("fts-target", "rgpe", "taf"):
         settings |= {"targets": "all", "helper_queries": 3}
     config = {
         "name": "small",

@@ -48,7 +48,7 @@ class TestThroughTheShell:
         assert tab("fedsim run ") == [*ready_names(), "mine.yaml"]
         assert tab("fedsim run synthetic-f") == ["synthetic-fts"]
         assert tab("fedsim init ") == ready_names()
-        assert set(tab("fedsim evaluate digits")) == {"digits-svm"}
+        assert set(tab("fedsim evaluate digits")) == {"digits-svm", "digits-svm-warp"}
 
     def test_methods_and_scenarios(self, tab: Press) -> None:
         assert tab("fedsim run --set method.name=dp") == [

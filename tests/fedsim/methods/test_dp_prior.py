@@ -220,8 +220,8 @@ def regrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
     found = {}
     for label, changes in {
         "alone": {"releases": 0},
-        "useful": {"dp": {"noise_multiplier": 0.2}},
-        "noise": {"dp": {"noise_multiplier": 0.2, "noise_only": True}},
+        "useful": {"dp": {"noise_multiplier": 0.2, "clipping_norm": 2.0}},
+        "noise": {"dp": {"noise_multiplier": 0.2, "clipping_norm": 2.0, "noise_only": True}},
     }.items():
         run = simulate(tmp_path_factory.mktemp(label), method=changes, seeds="0-5")
         kept = run.rounds[run.rounds["round"] > 0]

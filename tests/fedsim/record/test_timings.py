@@ -85,3 +85,20 @@ def test_it_is_known_whose_they_are_and_whether_they_are_whole(tmp_path: Path) -
     assert other.lost(0) == "belongs to another seed, or to another run"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     assert read_timings(path, "other") == found  # as earlier versions wrote it
+
+
+def test_bytes_of_rounds_count_once(tmp_path: Path) -> None:
+    def call(number: int, request: str | None, size: int) -> dict[str, Any]:
+        sizes = {"sent_bytes": size, "received_bytes": 10 * size}
+        return CALL | {"call": number, "request": request} | sizes
+
+    lines = [
+        *(call(0, None, 1), call(1, None, 2), finished(-1, 1.0)),
+        *(call(2, None, 5), call(2, "share", 7), call(2, "share", 7), finished(0, 1.0)),
+        *(call(3, None, 100), call(3, "share", 100), call(4, None, 100)),  # interrupted
+        *(call(3, None, 3), call(3, "share", 4), call(4, None, 6), finished(1, 1.0)),
+        *(call(3, None, 3), call(3, "share", 4), call(4, None, 6), finished(1, 1.0)),  # done again
+        call(5, None, 100),  # not finished
+    ]
+    found = read_timings(write(tmp_path / "t", *lines))
+    assert found.bytes_by_round == {-1: (3, 30), 0: (19, 190), 1: (13, 130)}
