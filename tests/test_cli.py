@@ -172,8 +172,9 @@ class TestRun:
     def test_it_runs_without_a_file(self, fedsim: Command) -> None:
         cheap = {"scenario.agents": "2", "rounds": "1", "scenario.grid_size": "10"}
         assignments = [part for k, v in cheap.items() for part in ("--set", f"{k}={v}")]
-        fedsim("run", *assignments, "--backend", "serial")
-        assert Path("runs/synthetic-1/config.yaml").exists()
+        out, _ = fedsim("run", *assignments, "--backend", "serial")
+        assert Path("runs/private-sharing-1/config.yaml").exists()
+        assert "alone, which shares nothing: " in " ".join(out.split())
 
     def test_markup_in_names_is_text(self, fedsim: Command) -> None:
         variants: dict[str, Any] = {"[red]a[/red]": {}, "[/bold]": {}}

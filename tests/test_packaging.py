@@ -137,7 +137,7 @@ class TestDistribution:
         for name, path in MODULES.items():
             inside = name.replace(".", "/") + ("/__init__" if path.stem == "__init__" else "")
             assert f"{inside}.py" in names
-        files = (*ROOT.glob("scenarios/*.yaml"), *ROOT.glob("scenarios/published/*.yaml"))
+        files = ROOT.glob("scenarios/**/*.yaml")
         configurations = {f"fedsim/{path.relative_to(ROOT).as_posix()}" for path in files}
         assert len(configurations) >= 2
         assert configurations | {"fedsim/py.typed"} <= names

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fedsim.cli import best, compare, logs, plotting, preparing, running, runs, showing
+from fedsim.cli import best, compare, logs, plotting, preparing, reproducing, running, runs, showing
 from fedsim.cli.crypto import crypto_app
 from fedsim.cli.data import data_app
 from fedsim.cli.options import QuietOption, VerboseOption
@@ -67,6 +67,7 @@ app.command("runs")(runs.runs)
 app.command("show")(showing.show)
 app.command("plot")(plotting.plot)
 app.command("compare")(compare.compare)
+app.command("reproduce")(reproducing.reproduce)
 app.command("best")(best.best)
 app.command("logs")(logs.logs)
 app.command("list")(preparing.list_names)

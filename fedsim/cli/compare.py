@@ -88,7 +88,7 @@ def compare(
         raise ConfigError("--problem none: expected neither --method nor --published beside it")
     variants, missing = entrants([load(folder) for folder in folders], label)
     asked: dict[str, Any] = {"metric": metric, "best_agent": best_agent}
-    asked |= {"rounds": _bounds(rounds), "baseline": baseline}
+    asked |= {"rounds": bounds(rounds), "baseline": baseline}
     given, named = bool(problem or method or published), label is not None
     if problem == [NO_PROBLEMS] or not (given or _meet(variants, baseline, named=named)):
         _show_variants(compare_variants(variants, missing, **asked), csv, latex, as_json)
@@ -246,7 +246,7 @@ def _p(value: float) -> str:
     return "" if value != value else significant(value, 2)
 
 
-def _bounds(text: str | None) -> tuple[int, int] | None:
+def bounds(text: str | None) -> tuple[int, int] | None:
     """Return the first and last round of a text such as 5-20 or 7."""
     if text is None:
         return None

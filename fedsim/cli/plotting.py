@@ -41,6 +41,13 @@ def plot(
     points: Annotated[
         bool, typer.Option("--points", help="The explored points in two parameters instead.")
     ] = False,
+    tradeoff: Annotated[
+        bool, typer.Option("--tradeoff", help="Scores against privacy losses instead.")
+    ] = False,
+    rounds: Annotated[
+        str | None,
+        typer.Option(help="With --tradeoff: average over these, e.g. 5-20; default: the last."),
+    ] = None,
     parameters: Annotated[
         str | None,
         typer.Option(metavar="X,Y", help="With --points: which; default: the first two."),
@@ -61,7 +68,9 @@ def plot(
 ) -> None:
     """Draw regret (or best observed value) against rounds: mean and standard error over seeds.
 
-    With --points, draw what was explored, the best point and the optimum, if known, of one seed.
+    With --tradeoff, draw each variant's score at its privacy loss ε, and a line through those that
+    no other one beats in both. With --points, draw what was explored, the best point and the
+    optimum, if known, of one seed.
 
     Where some variants maximise and others minimise, each direction has a panel. --json prints
     the data, and draws only with --out.
@@ -82,6 +91,22 @@ def plot(
         if value is not None and value is not False:
             goes = "does not go with --points" if points else "needs --points"
             raise ConfigError(f"--{name}: {goes}")
+    _check_kinds(points, tradeoff, x, facet, log=log, rounds=rounds)
+    if tradeoff:
+        from fedsim.cli.compare import bounds
+        from fedsim.dashboards.tradeoff import draw_tradeoff
+        from fedsim.dashboards.tradeoff import tradeoff as losses
+
+        of_losses: dict[str, Any] = {"metric": metric, "best_agent": best_agent}
+        weighed = losses(folders, rounds=bounds(rounds), labels=label, **of_losses)
+        _show(
+            weighed.notes,
+            weighed.record(),
+            lambda: draw_tradeoff(weighed, title=title, size=_inches(size)),
+            out,
+            as_json=as_json,
+        )
+        return
     if points:
         from fedsim.dashboards.points import explored
         from fedsim.dashboards.scatter import draw_points
@@ -109,6 +134,18 @@ def plot(
         out,
         as_json=as_json,
     )
+
+
+def _check_kinds(
+    points: bool, tradeoff: bool, x: str, facet: str | None, *, log: bool, rounds: str | None
+) -> None:
+    """Refuse options that do not go with a trade-off, or need one."""
+    if not tradeoff and rounds is not None:
+        raise ConfigError("--rounds: needs --tradeoff")
+    given = {"points": points, "x": x != "rounds", "facet": facet is not None, "log": log}
+    for name, told in given.items():
+        if tradeoff and told:
+            raise ConfigError(f"--{name}: does not go with --tradeoff")
 
 
 def _show(

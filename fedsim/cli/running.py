@@ -55,7 +55,7 @@ def run(
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Run a simulation: without arguments, the synthetic DP-FTS-DE scenario."""
+    """Run a simulation: without arguments, agents that share privately, beside agents alone."""
     from fedsim.config.experiment import prepare
 
     given = {
@@ -80,7 +80,7 @@ def run(
             from fedsim.results.analysis import load
             from fedsim.runner import run as start
 
-            with _followed(context) as listener:
+            with followed(context) as listener:
                 path = start(experiment, out=out, jobs=jobs, listener=listener)
             result = close(load(path), make_console(quiet=as_json and context.obj.quiet))
     if as_json:
@@ -106,7 +106,7 @@ def resume(
 
     with only_json_on_stdout(as_json):
         done = _done(folder)
-        with _followed(context) as listener:
+        with followed(context) as listener:
             path = resume_run(folder, overrides=assignments or (), jobs=jobs, listener=listener)
         finished = load(path)
         resumed = done < len(finished.runs)
@@ -123,7 +123,7 @@ def resume(
 
 
 @contextmanager
-def _followed(context: typer.Context) -> Iterator[Listener]:
+def followed(context: typer.Context) -> Iterator[Listener]:
     """Yield the listener that shows a run's progress on stderr, unless nobody wants to see it."""
     if context.obj.quiet:
         from fedsim.running.jobs import Listener

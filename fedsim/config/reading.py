@@ -16,7 +16,7 @@ from fedsim.errors import ConfigError, RunFolderError, closest, nearest, of_opti
 from fedsim.files import read_yaml, user_path
 from fedsim.yamltext import parse_yaml
 
-DEFAULT = "synthetic"
+DEFAULT = "private-sharing"
 
 NOISE, TARGET = ("noise_multiplier",), ("epsilon", "delta")
 """Settings of ``method.dp`` that replace each other; see :mod:`fedsim.config.targets`."""

@@ -92,3 +92,22 @@ def test_mistakes_are_explained(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert words in call(capsys, "a", *arguments, code=2)[1]
+
+
+def test_scores_against_losses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_run(
+        here / "a",
+        {"DP": lambda seed, t: {"mean_simple_regret": 0.5, "epsilon_pld": t, "delta": 0.01}},
+    )
+    out, _ = call(capsys, "a", "--tradeoff", "--rounds", "2-3", "--json")
+    assert [one["epsilon"] for one in json.loads(out)["points"]] == [3.0]
+    assert call(capsys, "a", "--tradeoff", "-o", "b.svg")[0] == "b.svg\n"
+    assert "<!-- DP -->" in Path("b.svg").read_text("utf-8")
+    for more, message in (
+        (["--rounds", "2"], "--rounds: needs --tradeoff"),
+        (["--tradeoff", "--points"], "--points: does not go with --tradeoff"),
+        (["--tradeoff", "--x", "epsilon"], "--x: does not go with --tradeoff"),
+        (["--tradeoff", "--rounds", "2-9"], "--rounds: expected some of 0 to 4, got 2 to 9"),
+        (["--tradeoff", "--agent", "1"], "--agent: needs --points"),
+    ):
+        assert message in call(capsys, "a", *more, code=2)[1]
