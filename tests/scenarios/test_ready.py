@@ -67,9 +67,19 @@ FIGURES = [name for name in ready_names() if name.startswith("dp-fts-de-figure-"
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_of_dp_fts_de_runs_shortened(name: str, tmp_path: Path) -> None:
+def test_a_figure_of_dp_fts_de_runs_shortened(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    on_landmines = name.endswith("-3a")
+    data_dir = request.getfixturevalue("data_dir") if on_landmines else None
     shorter = ["scenario.agents=6", "rounds=1", "method.initial_points=2", "seeds=0"]
-    run = fedsim.run(name, overrides=[*shorter, "backend=serial"], out=tmp_path / "run", jobs=1)
+    run = fedsim.run(
+        name,
+        overrides=[*shorter, "backend=serial"],
+        out=tmp_path / "run",
+        jobs=1,
+        data_dir=data_dir,
+    )
     summaries = run.summaries()
     assert {one["variant"] for one in summaries} == set(prepare(name, (), None).variants)
     assert {one["status"] for one in summaries} == {"done"}
