@@ -9,6 +9,7 @@ import matplotlib.figure
 
 from fedsim.dashboards.curves import Chart, Curve, Panel, chart
 from fedsim.dashboards.plots import draw
+from fedsim.dashboards.sweep import draw_sweep, sweep
 from fedsim.dashboards.tradeoff import draw_tradeoff, tradeoff
 from fedsim.results.analysis import Run
 from fedsim.results.figures import Figure
@@ -22,7 +23,7 @@ def draw_figure(
     Args:
         figure: the figure.
         run: a run of its configuration.
-        rounds: the first and last round of the scores, for a trade-off.
+        rounds: the first and last round of the scores, for a trade-off or a sweep.
         title: above it.
     """
     theirs = {} if figure.published is None else figure.published.points
@@ -30,6 +31,15 @@ def draw_figure(
         found = tradeoff(run, metric=figure.metric, rounds=rounds)
         at_end = {name: own[rounds[1]] for name, own in theirs.items() if rounds[1] in own}
         return draw_tradeoff(found, published=at_end, title=title)
+    if figure.plot.x is not None:
+        swept = sweep(
+            run,
+            figure.plot.x,
+            series=figure.plot.series,
+            metric=figure.metric,
+            rounds=rounds,
+        )
+        return draw_sweep(swept, title=title)
     drawn = chart(run, metric=figure.metric, facet=figure.plot.facet)
     if figure.plot.compared:
         names = {name for one in figure.comparisons for name in (one.better, one.worse)}

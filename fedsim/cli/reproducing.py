@@ -148,11 +148,17 @@ def _judged(
         "folder": str(folder),
         "picture": str(picture),
         "rounds": list(rounds),
-        "metric": judged[0].difference.metric,
+        "metric": _metric(judged),
         "claims": [_record(one) for one in judged],
         "published": found.published and found.published.source,
         "notes": [*filter(None, [found.note]), *missing, *notes],
     }
+
+
+def _metric(judged: list[Judged]) -> str:
+    """Return the metric of the claims that name none of their own, if there are such."""
+    shared = [one.difference.metric for one in judged if one.claimed.metric is None]
+    return (shared or [judged[0].difference.metric])[0]
 
 
 def _record(one: Judged) -> dict[str, Any]:
@@ -160,6 +166,7 @@ def _record(one: Judged) -> dict[str, Any]:
         "better": one.claimed.better,
         "worse": one.claimed.worse,
         "alike": one.claimed.alike,
+        "metric": one.difference.metric,
         "scores": [one.score[0], one.other_score[0]],
         "standard_errors": [one.score[1], one.other_score[1]],
         "difference": asdict(one.difference),
@@ -185,19 +192,23 @@ def _table(judged: list[Judged], metric: str, rounds: list[int]) -> Table:
     from rich.table import Table
 
     from fedsim.results.digits import significant, with_error
+    from fedsim.results.metrics import TIMES
 
     first, last = rounds
     when = f"mean of rounds {first} to {last}" if first < last else f"after round {last}"
-    table = Table(title=f"{metric.replace('_', ' ')}, {when}", box=None, pad_edge=False)
+    title = TIMES.get(metric) or f"{metric.replace('_', ' ')}, {when}"
+    table = Table(title=title, box=None, pad_edge=False)
     table.add_column("claim", overflow="fold", min_width=20)
     for name in ("score", "other", "gain", "p, corrected", "verdict"):
         table.add_column(name, justify="right")
     for one in judged:
         words = "as good as" if one.claimed.alike else "better than"
+        by = one.claimed.metric
+        which = "" if by is None else f", in {by.replace('_', ' ')}"
         gain = with_error(one.difference.gain, one.difference.standard_error, "+")
         p = one.difference.p_corrected
         table.add_row(
-            escape(f"{one.claimed.better} {words} {one.claimed.worse}"),
+            escape(f"{one.claimed.better} {words} {one.claimed.worse}{which}"),
             with_error(*one.score),
             with_error(*one.other_score),
             gain,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from fedsim.config.words import explain, short
@@ -44,7 +45,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
     Raises:
         ConfigError: if the constructor's signature or annotations cannot be understood.
     """
-    fields: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     try:
         for name, parameter in inspect.signature(target, eval_str=True).parameters.items():
             if name in SUPPLIED or parameter.kind in (
@@ -57,19 +58,43 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
             field = Field(default, alias=name)
             annotated = parameter.annotation is not parameter.empty
             kind = parameter.annotation if annotated else Any
-            fields[f"setting_{len(fields)}"] = (kind, field)
+            kind = Annotated[kind, BeforeValidator(_Completion(default))]
+            found[f"setting_{len(found)}"] = (kind, field)
         config = ConfigDict(
             extra="forbid",
             arbitrary_types_allowed=True,
             allow_inf_nan=False,
             ser_json_inf_nan="constants",
         )
-        return create_model(f"{section}:{target.__name__}", __config__=config, **fields)
+        return create_model(f"{section}:{target.__name__}", __config__=config, **found)
     except (NameError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
             f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
             f"constructor cannot be understood: {error}"
         ) from None
+
+
+class _Completion:
+    """Completes a group of settings that is partly given, from the constructor's default for it.
+
+    What that default shares with its class's own (``Group()``, if the class has one) is left to the
+    class, where one setting may replace another.
+    """
+
+    def __init__(self, default: object) -> None:
+        self._own: dict[str, Any] = {}
+        if is_dataclass(default) and not isinstance(default, type) and _has_default(type(default)):
+            usual = type(default)()
+            values = {one.name: getattr(default, one.name) for one in fields(default)}
+            self._own = {k: value for k, value in values.items() if value != getattr(usual, k)}
+
+    def __call__(self, given: Any) -> Any:
+        return self._own | dict(given) if self._own and isinstance(given, Mapping) else given
+
+
+def _has_default(group: type) -> bool:
+    parameters = inspect.signature(group).parameters.values()
+    return all(one.default is not one.empty for one in parameters)
 
 
 def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:

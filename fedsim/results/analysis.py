@@ -174,6 +174,8 @@ class Run:
         if any(run.status != "done" for run in self.runs):
             return f"nothing is recorded yet; {resuming(self.whole)} continues the run"
         told = shlex.quote(str(self.folder))
+        if not any(one.get("evaluations_failed") for one in self.summaries()):
+            return "nothing is recorded: no agent took part in any round (availability)"
         return (
             f"no evaluation succeeded; `fedsim show {told}` names the first error, `fedsim logs "
             f"{told}` shows what was printed, and timings.jsonl of a seed has the tracebacks"

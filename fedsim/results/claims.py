@@ -11,6 +11,7 @@ from fedsim.results.comparison import compare_variants, corrected
 from fedsim.results.differences import LEVEL, Comparison, Difference
 from fedsim.results.entrants import Entrant
 from fedsim.results.figures import Claimed, Figure
+from fedsim.results.metrics import TIMES
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,12 @@ def judge(
     by_label = {one.label: one for one in found}
     rounds = _rounds(figure, min(one.last for one in found))
     pairs = [
-        _pair(_named(one.better, by_label), _named(one.worse, by_label), figure.metric, rounds)
+        _pair(
+            _named(one.better, by_label),
+            _named(one.worse, by_label),
+            one.metric or figure.metric,
+            rounds,
+        )
         for one in figure.comparisons
     ]
     differences = corrected([_difference(pair) for pair in pairs])
@@ -88,7 +94,8 @@ def _named(label: str, found: dict[str, Entrant]) -> Entrant:
 def _pair(
     better: Entrant, worse: Entrant, metric: str | None, rounds: tuple[int, int]
 ) -> Comparison:
-    return compare_variants([worse, better], (), rounds=rounds, baseline=worse.label, metric=metric)
+    asked = None if metric in TIMES else rounds  # times are of whole runs
+    return compare_variants([worse, better], (), rounds=asked, baseline=worse.label, metric=metric)
 
 
 def _difference(pair: Comparison) -> Difference:

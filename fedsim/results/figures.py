@@ -52,25 +52,40 @@ class Claimed(_Part):
         better: the variant that is claimed to be better, or as good.
         worse: the other one.
         alike: whether the claim is that they are about as good.
+        metric: what the claim is about; None: the figure's metric.
     """
 
     better: str
     worse: str
     alike: bool = False
+    metric: str | None = None
 
 
 class Plotted(_Part):
     """How a figure is drawn.
 
     Attributes:
-        kind: ``curves`` over rounds, or ``tradeoff``: utility against the privacy loss.
+        kind: ``curves`` over rounds, ``tradeoff``: utility against the privacy loss, or ``sweep``:
+            scores against a value that variants differ in.
+        x: of a sweep: the value, a configuration key or a metric such as ``uploaded_bytes``.
+        series: of a sweep: a configuration key, one line for each of its values.
         facet: a configuration key: one panel for each of its values.
         compared: whether only variants are drawn that the figure compares.
     """
 
-    kind: Literal["curves", "tradeoff"] = "curves"
+    kind: Literal["curves", "tradeoff", "sweep"] = "curves"
+    x: str | None = None
+    series: str | None = None
     facet: str | None = None
     compared: bool = False
+
+    @model_validator(mode="after")
+    def _of_its_kind(self) -> Plotted:
+        if (self.x is not None) != (self.kind == "sweep"):
+            raise ValueError("expected x with kind: sweep, and only then")
+        if self.series is not None and self.kind != "sweep":
+            raise ValueError("expected series with kind: sweep only")
+        return self
 
 
 class PublishedPoints(_Part):

@@ -26,7 +26,7 @@ def test_published_curves_follow_ours_as_far_as_we_went(here: Path) -> None:
     assert [one.variant for one in only(drawn, ["FTS"]).panels[0].curves] == ["FTS"]
 
 
-def test_figures_of_both_kinds(here: Path) -> None:
+def test_figures_of_all_kinds(here: Path) -> None:
     run = made_run(here / "a", {"TS": flat, "FTS": flat, "DE": flat})
     given: dict[str, Any] = {
         "title": "a",
@@ -45,5 +45,6 @@ def test_figures_of_both_kinds(here: Path) -> None:
 
     assert len(drawn()) == 4
     assert len(drawn(compared=True)) == 3
+    assert drawn(kind="sweep", x="rounds")[0] == [0.5] * 3
     for kind in ("curves", "tradeoff"):
         assert [0.75] in drawn(kind=kind)

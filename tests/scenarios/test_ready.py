@@ -67,9 +67,19 @@ FIGURES = [name for name in ready_names() if name.startswith("dp-fts-de-figure-"
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_of_dp_fts_de_runs_shortened(name: str, tmp_path: Path) -> None:
+def test_a_figure_of_dp_fts_de_runs_shortened(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    on_landmines = name.endswith("-3a")
+    data_dir = request.getfixturevalue("data_dir") if on_landmines else None
     shorter = ["scenario.agents=6", "rounds=1", "method.initial_points=2", "seeds=0"]
-    run = fedsim.run(name, overrides=[*shorter, "backend=serial"], out=tmp_path / "run", jobs=1)
+    run = fedsim.run(
+        name,
+        overrides=[*shorter, "backend=serial"],
+        out=tmp_path / "run",
+        jobs=1,
+        data_dir=data_dir,
+    )
     summaries = run.summaries()
     assert {one["variant"] for one in summaries} == set(prepare(name, (), None).variants)
     assert {one["status"] for one in summaries} == {"done"}
@@ -114,3 +124,15 @@ def test_figures_change_one_thing_at_a_time() -> None:
         (one["scenario.dimension"], one["method.subregions"]) for one in settings("10").values()
     }
     assert dimensions == {(d, p) for d in (1, 2, 3) for p in (1, 2, 3, 4, 6)}
+
+
+@pytest.mark.parametrize("name", ["landmine-warp", "digits-svm-warp"])
+def test_every_noise_of_fed_warp_has_its_control(name: str) -> None:
+    # More noise looks like a scale more often, so a control holds for its own noise only.
+    noises: dict[bool, set[float]] = {False: set(), True: set()}
+    for one in prepare(name, (), None).variants.values():
+        if one.method["name"] == "fed-warp" and one.method["surrogate"]["warp"] == "none":
+            dp = one.method["dp"]
+            noises[dp["noise_only"]].add(dp["noise_multiplier"])
+    assert len(noises[False]) == 2
+    assert noises[True] == noises[False]

@@ -336,3 +336,11 @@ class TestTargets:
         method: Any = Named(found)
         with pytest.raises(UserCodeError, match="the method failed to return its target agents"):
             targets_of(method, 3)
+
+
+def test_a_group_that_is_partly_given_has_the_methods_own_defaults_for_the_rest() -> None:
+    given: dict[str, Any] = {"name": "fbo-fedgp-tr", "acquisition": {"candidates": 100}}
+    found = resolve_section("method", given, NO_CODE)["acquisition"]
+    assert (found["candidates"], found["beta"]) == (100, 0.5)  # the class's own beta is 1
+    given = {"name": "fbo-fedgp", "acquisition": {"candidates": 100}}
+    assert resolve_section("method", given, NO_CODE)["acquisition"]["beta"] == 1.0

@@ -413,7 +413,7 @@ class TestVariants:
         other = {"scenario": {"name": "digits-svm", "partition": {"minimum": 2}}}
         found = expand(small(variants={"svm": other}))["svm"].scenario
         partition = {"kind": "dirichlet", "concentration": 0.5, "minimum": 2}
-        assert found == {"name": "digits-svm", "agents": 3, "partition": partition}
+        assert found == {"name": "digits-svm", "agents": 3, "scale": "log", "partition": partition}
 
 
 class TestNoiseControl:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import fedsim
 from fedsim.config.experiment import prepare
-from fedsim.errors import ConfigError, RunError
+from fedsim.errors import ConfigError, Interrupted, RunError
 from fedsim.methods.averaging import FewReleasesSettings
 from fedsim.methods.dp_prior import DPPrior
 from fedsim.methods.local_model import LocalModelSettings
@@ -23,11 +24,13 @@ from fedsim.privacy.ledger import Ledger
 from fedsim.protocol import Broadcast, Context, Observation, Release, Request
 from fedsim.record.entries import ReleaseEntry, StepEntry, observations
 from fedsim.record.journal import read_journal
+from fedsim.record.progress import Progress
 from fedsim.results.analysis import Run
 from fedsim.rng import Keys
 from fedsim.space import Array, Choice, Parameter, Space
 from fedsim.surrogates.rff import FeatureFunction
 from fedsim.testing import check_method
+from tests.util.small import make, run, small
 
 GRID = Space((Parameter("x", 0.0, 1.0, levels=200),))
 SQUARE = Space((Parameter("a", 0.0, 1.0), Parameter("b", 0.0, 1.0)))
@@ -406,3 +409,33 @@ def test_the_noise_only_control_does_not_depend_on_the_messages(tmp_path: Path) 
         assert [line["experimenter"]["signal_to_noise"] for line in releases(run)] == [0.0] * 4
         found.append(queries(run))
     assert found[0] == found[1]
+
+
+def stop(progress: Progress) -> None:
+    raise Interrupted("enough")
+
+
+def test_journals_do_not_depend_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    raw = small("dp-prior", rounds=4, availability=0.7)
+    journal = run(make(tmp_path / "whole", raw))
+    parts = make(tmp_path / "parts", raw)
+    for _ in range(5):
+        with pytest.raises(Interrupted):
+            run(parts, stop)
+    assert run(parts) == journal
+
+
+def test_noise_of_the_operating_system_is_drawn_once_per_release(tmp_path: Path) -> None:
+    raw = small("dp-prior", rounds=4, availability=0.7)
+    parts = replace(make(tmp_path / "parts", raw), system_noise=True)
+    drawn = dict[Path, bytes]()
+    for _ in range(5):
+        with pytest.raises(Interrupted):
+            run(parts, stop)
+        found = {path: path.read_bytes() for path in parts.folder.rglob("releases/*.npz")}
+        assert {path: found[path] for path in drawn} == drawn
+        drawn = found
+    run(parts)
+    entries = read_journal(parts.folder / "journal.jsonl")
+    assert [one.t for one in entries if isinstance(one, ReleaseEntry)] == [0, 1, 2]
+    assert len(drawn) == 3

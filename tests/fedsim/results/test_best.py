@@ -128,5 +128,5 @@ def test_runs_without_recorded_parameters_are_refused_with_words(run: Run) -> No
 
 def test_nothing_was_ever_observed(here: Path) -> None:
     nobody = fedsim.run(small(availability=0.0))
-    with pytest.raises(RunFolderError, match="nothing is recorded"):
+    with pytest.raises(RunFolderError, match="nothing is recorded: no agent took part"):
         nobody.best()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,27 @@ def test_a_shorter_run_is_judged_on_the_rounds_that_it_has(here: Path) -> None:
     ((one,), rounds, _) = judge(asked, entrants([run], None)[0])
     assert rounds == (4, 4)
     assert one.verdict == "one seed: no verdict"
+
+
+def test_claims_about_times_and_messages_beside_those_about_scores(here: Path) -> None:
+    def sending(sent: float) -> Scores:
+        return lambda seed, t: {**regret(0.0)(seed, t), "mean_uploaded_bytes": sent}
+
+    run = made_run(here / "a", {"FTS": sending(10.0), "TAF": sending(100.0)}, seeds=3)
+    for one in run.runs:
+        seconds = one.seed + (2.0 if one.variant == "FTS" else 10.0 + 0.1 * one.seed)
+        lines = [{"kind": "round", "t": t, "seconds": 1.0} for t in range(5)]
+        lines.append({"kind": "call", "agent_cpu_seconds": seconds, "request": None})
+        one.folder.timings.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    pair = {"better": "FTS", "worse": "TAF"}
+    asked = figure(
+        pair, {**pair, "metric": "uploaded_bytes"}, metric="method_cpu_seconds", rounds=[4, 4]
+    )
+    (times, sent), _, _ = judge(asked, entrants([run], None)[0])
+    assert (times.score[0], times.other_score[0]) == pytest.approx((3.0, 11.1))
+    assert (times.difference.metric, times.verdict) == ("method_cpu_seconds", "holds")
+    assert (sent.score[0], sent.other_score[0], sent.difference.gain) == (10.0, 100.0, 90.0)
+    assert (sent.difference.metric, sent.verdict) == ("mean_uploaded_bytes", "holds")
 
 
 def test_a_run_of_something_else_is_refused(here: Path) -> None:

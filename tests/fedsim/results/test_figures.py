@@ -12,6 +12,7 @@ from fedsim.errors import ConfigError
 from fedsim.keys import by_key
 from fedsim.results.figure_losses import compared_losses
 from fedsim.results.figures import Figure, Loss, find_figure, papers
+from fedsim.results.metrics import METRICS
 
 ALL = [(paper, name) for paper, own in papers().items() for name in own]
 RUN = [(paper, name) for paper, name in ALL if papers()[paper][name].configuration]
@@ -24,6 +25,8 @@ def test_the_papers_and_how_many_of_their_figures_run() -> None:
     assert list(papers()) == ["dp-fts-de", "fbo-fedgp", "fts"]
     names = [name for paper, name in RUN if paper == "dp-fts-de"]
     assert names == ["2a", "2b", "2c", "2d", "3a", "3d", "4", "5", "6", "7", "9", "10", "12a"]
+    names = [name for paper, name in RUN if paper == "fts"]
+    assert names == ["1a", "1b", "1c", "2a", "3a", "3d", "4a"]
 
 
 @pytest.mark.parametrize(("paper", "name"), RUN)
@@ -37,6 +40,9 @@ def test_a_figure_compares_and_draws_what_its_configuration_has(paper: str, name
         assert figure.published is None or set(figure.published.points) <= labels
         if figure.rounds is not None and setting is figure.full:
             assert 0 <= figure.rounds[0] <= figure.rounds[1] <= experiment.config.rounds
+        for key in filter(None, (figure.plot.x, figure.plot.series)):
+            settings = by_key(next(iter(experiment.variants.values())).model_dump(mode="json"))
+            assert key in settings or key in METRICS
         if figure.plot.facet is not None:
             keys = by_key(experiment.config.model_dump(mode="json"))
             assert figure.plot.facet in keys or figure.plot.facet.startswith("scenario.")
@@ -51,6 +57,9 @@ def test_a_figure_compares_and_draws_what_its_configuration_has(paper: str, name
         ({"configuration": "x"}, "expected comparisons with a configuration"),
         ({"waits_for": "x", "comparisons": COMPARED}, "expected comparisons with a configuration"),
         ({"waits_for": "x", "plots": {}}, "plots"),
+        ({"waits_for": "x", "plot": {"kind": "sweep"}}, "expected x with kind: sweep"),
+        ({"waits_for": "x", "plot": {"x": "rounds"}}, "expected x with kind: sweep"),
+        ({"waits_for": "x", "plot": {"series": "rounds"}}, "expected series with kind: sweep"),
     ],
 )
 def test_figures_that_are_none(given: dict[str, Any], message: str) -> None:
