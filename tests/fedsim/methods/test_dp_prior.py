@@ -364,13 +364,13 @@ def regrets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Array]:
 
 
 def test_a_good_broadcast_helps(regrets: dict[str, Array]) -> None:
-    # Statistical: over 30 seeds the ratio is 0.57 on average, with a standard deviation of 0.25; of
-    # six, 0.1. Their limit is 2.8 of these above.
-    assert regrets["useful"].mean() < 0.85 * regrets["alone"].mean()
+    # Statistical: over 30 seeds the ratio is 0.50 on average, with a standard deviation of 0.23; of
+    # six, 0.09. Their limit is over three of these above.
+    assert regrets["useful"].mean() < 0.8 * regrets["alone"].mean()
 
 
 def test_noise_does_little_harm(regrets: dict[str, Array]) -> None:
-    # Statistical: over 30 seeds the ratio is 1.03, with a standard deviation of 0.04.
+    # Statistical: over 30 seeds the ratio is 1.03, with a standard deviation of 0.05.
     assert regrets["noise"].mean() < 1.15 * regrets["alone"].mean()
 
 
