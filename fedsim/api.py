@@ -58,8 +58,9 @@ def run(
     Args:
         config: a file, the name of a ready configuration, a mapping, or None for the default. The
             modules that it names are looked for beside the file, then in the current folder.
-        scenario: in place of the configuration's: a name, a mapping with a ``name`` and settings,
-            a class, or an object with the attributes of :class:`fedsim.workload.Scenario`.
+        scenario: a name, a mapping with a ``name`` and settings, a class, or an object with the
+            attributes of :class:`fedsim.workload.Scenario`. It takes the place of a file's or a
+            ready configuration's; in a mapping, there may be settings for it, but no other name.
         method: the same, except for an object: every run builds its own.
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
@@ -201,7 +202,8 @@ def evaluate(
 
     Raises:
         ConfigError: if the scenario, the point or the agent is wrong.
-        UserCodeError: if the scenario or the objective raises.
+        UserCodeError: if the scenario or the objective raises, or the objective misses the
+            configuration's ``deadlines.evaluation``.
     """
     __tracebackhide__ = True
     from fedsim.running.evaluating import evaluate_once

@@ -268,6 +268,7 @@ class TestEvaluate:
             (("--point", '{"c": 1, "gamma": 1}'), "point: unknown parameter 'c'"),
             (("--point", "[1e9, 1]"), "point: C: expected a value in"),
             (("--point", "{"), "--point: not valid JSON"),
+            (("--point", '{"C": 1, "gamma": 1, "C": 2}'), "--point: 'C' is given twice"),
             (("--point", "3"), "--point: expected an object or a list, got 3"),
             (("--point", "[1, 1]", "--agent", "3"), "agent: expected 0 to 2, got 3"),
             (("--point", '["a", 1]'), "point: C: expected a number, got 'a'"),
@@ -311,6 +312,25 @@ class TestEvaluate:
         _, err = fedsim("evaluate", f"{module}:Bad", "--point", "[0.5]", code=3)
         assert "# mine" in err
         assert "/fedsim/" not in err
+
+    def test_an_objective_that_hangs(self, fedsim: Command, user_module: UserModule) -> None:
+        module = user_module(
+            """
+            import threading
+            from fedsim.space import Parameter, Space
+            class Hangs:
+                space, direction, agents = Space((Parameter("x", 0, 1),)), "maximize", 1
+                def objective(self, agent):
+                    return lambda point, rng: threading.Event().wait(60)  # mine
+            """
+        )
+        limit = ("--set", "deadlines.evaluation=0.05")
+        _, err = fedsim("evaluate", f"{module}:Hangs", "--point", "[0.5]", *limit, code=3)
+        assert "# mine" in err
+        assert (
+            "the objective did not return within 0.05 s (agent 0, point {'x': 0.5}); "
+            "deadlines.evaluation sets the limit" in " ".join(err.split())
+        )
 
 
 class TestUsage:

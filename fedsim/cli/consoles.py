@@ -9,6 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsim.cli.streams import LEAST_COLUMNS
+
+USUAL_COLUMNS = 80
+
 
 def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console that shows users' text as it is: no colours for numbers, no emoji.
@@ -17,7 +21,10 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
         stderr: where it prints.
         quiet: print nothing.
     """
-    return Console(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
+    console = Console(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
+    if console.width < LEAST_COLUMNS:
+        console.width = USUAL_COLUMNS
+    return console
 
 
 def print_text(console: Console, text: str, style: str | None = None) -> None:

@@ -6,12 +6,13 @@ Its top imports next to nothing: whoever sends a signal while the rest is loaded
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 from collections.abc import Sequence
 
 from fedsim.cli.session import Session
-from fedsim.cli.streams import discard_output, make_usable
+from fedsim.cli.streams import discard_output, forget_impossible_size, make_usable
 from fedsim.errors import Interrupted
 from fedsim.signals import StopSignals
 
@@ -26,6 +27,7 @@ def main() -> None:
         if sys.__stderr__ is not None:
             faulthandler.enable(sys.__stderr__)  # a crash in C code says where
         make_usable()
+        forget_impossible_size(os.environ)
         code = run_command(sys.argv[1:], stops)
         sys.stdout.flush()
     except KeyboardInterrupt as error:  # before or after the command's own answer to it

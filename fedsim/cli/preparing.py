@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,9 +96,18 @@ def evaluate(
 
 def _point(text: str) -> Any:
     try:
-        point = json.loads(text)
+        point = json.loads(text, object_pairs_hook=_once_each)
     except ValueError as error:
         raise ConfigError(f"--point: not valid JSON: {error}") from None
     if not isinstance(point, (dict, list)):
         raise ConfigError(f"--point: expected an object or a list, got {text}")
     return point
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"--point: {twice!r} is given twice")
+    return found

@@ -125,7 +125,7 @@ def _assumed(found: list[Plan], vectors: Vectors) -> str:
         "between two agents; nothing is clipped, and regions weigh all agents alike. `shared` "
         "counts what agents have in common, `whole` the whole sum, as runs record it. With other "
         "agents both change, S too; never look at the agents' data to choose them. dp-prior "
-        "averages its releases: k of equal vectors have sqrt(k) times the ratio of one. "
+        "averages its releases: k of equal vectors have up to sqrt(k) times the ratio of one. "
         f"Accountant: {WORDS[loss.accountant]}, at delta {loss.delta:.3g}."
     )
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
 STREAMS = ("stdin", "stdout", "stderr")
+
+LEAST_COLUMNS = 20
+"""Nobody reads in a narrower terminal: its width is taken as unknown."""
 
 
 def make_usable() -> None:
@@ -29,6 +33,20 @@ def make_usable() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.stderr = cast(TextIO, _Lossy(sys.stderr))
+
+
+def forget_impossible_size(environ: MutableMapping[str, str]) -> None:
+    """Remove a terminal's size that is not one, such as the ``COLUMNS=0`` of some containers.
+
+    Libraries that print take it at its word, and then print nothing.
+
+    Args:
+        environ: the process's environment; changed.
+    """
+    for name, least in (("COLUMNS", LEAST_COLUMNS), ("LINES", 1)):
+        given = environ.get(name, "")
+        if given.isdigit() and int(given) < least:
+            del environ[name]
 
 
 def discard_output() -> None:

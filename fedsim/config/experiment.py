@@ -13,9 +13,11 @@ from fedsim.config.ready import ready_names
 from fedsim.config.spec import RunSpec
 from fedsim.config.targets import calibrated
 from fedsim.config.variants import expand_variants
+from fedsim.config.words import short
 from fedsim.data.datasets import existing_folder
+from fedsim.errors import ConfigError
 from fedsim.files import current_folder, user_path
-from fedsim.usercode.given import code_of, named
+from fedsim.usercode.given import PLAIN, code_of, name_of, named
 from fedsim.usercode.sources import UserCode
 
 
@@ -73,7 +75,8 @@ def prepare(
             then in the environment.
         overrides: ``dotted.key=value`` assignments.
         data_dir: the folder of the data sets; by default the environment's ``FEDSIM_DATA``.
-        scenario: used in place of the configuration's: a section, a name, a class or an object.
+        scenario: a section, a name, a class or an object: in place of a file's, and together with
+            the settings of a mapping, whose caller gives both.
         method: the same, except for an object.
 
     Raises:
@@ -81,13 +84,43 @@ def prepare(
     """
     sections = {"scenario": scenario, "method": method}
     chosen = {key: value for key, value in sections.items() if value is not None}
-    raw, things = named({**read_config(source), **chosen})
+    read = read_config(source)
+    if isinstance(source, Mapping):
+        chosen = {key: _together(key, read.get(key), value) for key, value in chosen.items()}
+    raw, things = named({**read, **chosen})
     raw = apply_overrides(raw, overrides)
     code = code_of(raw, _folders(source), things)
     config = parse_config(raw, code)
     folder = existing_folder(data_dir)
     data = None if folder is None else str(folder)
     return calibrated(Experiment(config, expand_variants(config, code, raw), code, data))
+
+
+def _together(section: str, written: object, given: object) -> object:
+    """Return a mapping's section and the argument beside it as one: nothing is dropped in silence.
+
+    Raises:
+        ConfigError: if both have a setting, or two names.
+    """
+    if written is None:
+        return given
+    first, second = _as_section(written), _as_section(given)
+    for key in sorted(first.keys() & second.keys()):
+        was, will = _label(first[key]), _label(second[key])
+        if key != "name" or was != will:
+            raise ConfigError(
+                f"{section}.{key}: given twice, {short(was)} in the configuration and "
+                f"{short(will)} by {section}=; keep one of them"
+            )
+    return {**first, **second}
+
+
+def _as_section(given: object) -> dict[str, Any]:
+    return dict(given) if isinstance(given, Mapping) else {"name": given}
+
+
+def _label(value: object) -> object:
+    return value if isinstance(value, (*PLAIN, Mapping, Sequence)) else name_of(value)
 
 
 def _folders(source: str | Path | Mapping[str, Any] | None) -> list[Path]:

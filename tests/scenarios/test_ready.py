@@ -124,3 +124,15 @@ def test_figures_change_one_thing_at_a_time() -> None:
         (one["scenario.dimension"], one["method.subregions"]) for one in settings("10").values()
     }
     assert dimensions == {(d, p) for d in (1, 2, 3) for p in (1, 2, 3, 4, 6)}
+
+
+@pytest.mark.parametrize("name", ["landmine-warp", "digits-svm-warp"])
+def test_every_noise_of_fed_warp_has_its_control(name: str) -> None:
+    # More noise looks like a scale more often, so a control holds for its own noise only.
+    noises: dict[bool, set[float]] = {False: set(), True: set()}
+    for one in prepare(name, (), None).variants.values():
+        if one.method["name"] == "fed-warp" and one.method["surrogate"]["warp"] == "none":
+            dp = one.method["dp"]
+            noises[dp["noise_only"]].add(dp["noise_multiplier"])
+    assert len(noises[False]) == 2
+    assert noises[True] == noises[False]

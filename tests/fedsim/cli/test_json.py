@@ -94,6 +94,8 @@ COMMANDS: dict[str, Sequence[str]] = {
     "crypto bench": ("--members 3 --support 8 --rounds 1",),
     "crypto collusion": ("--members 3 --support 8 --trials 2",),
     "privacy calibrate": ("--agents 200 --sampling-rate 0.25 --epsilon 1e9 --rounds 40",),
+    "privacy plan": ("--agents 200 --rounds 40 --epsilon 100",),
+    "reproduce": ("", "dp-fts-de 11", "dp-fts-de 4 --dry-run"),
 }
 FAILING = {name: f"{name} --frobnicate" for name in COMMANDS}
 
