@@ -1,4 +1,4 @@
-"""The private average of the agents' functions as the prior mean of each agent's own model.
+"""A private average of the agents' functions as the prior mean of each agent's own model.
 
 Ours, from the parts of DP-FTS-DE (Dai, Low and Jaillet, NeurIPS 2021, see
 :mod:`fedsim.methods.dp_fts_de`). There, with probability 1 - p_t, an agent queries where the
@@ -11,19 +11,27 @@ symbol         meaning                                                     shape
 =============  ==========================================================  =========
 N, M           agents, random features
 phi(x)         random Fourier features that all agents share               (M,)
-nu_n           agent n's message: the mean of its linear posterior          (M,)
+w, m(x)        what the server broadcasts, and phi(x)^T w                   (M,)
+nu_n           agent n's message                                           (M,)
 r_k            release k: the average of the clipped messages, with noise   (M,)
-w, v           discounted average of the releases so far, its noise         (M,)
 =============  ==========================================================  =========
 
-- After some rounds (``releases``), agents send nu_n, and the subsampled Gaussian mechanism releases
-  their average. In all other rounds nothing is asked, and nothing is charged.
-- The server broadcasts w and v (:mod:`fedsim.methods.release_average`); that, and all below, is
-  post-processing, and free.
-- Agents shrink w by Wiener's factor, and take m(x) = phi(x)^T w as the prior mean. How much of it
-  they believe follows from their own observations: see :mod:`fedsim.surrogates.prior_mean`.
+- After some rounds (``releases``), agents send nu_n, the mean of the linear posterior of what m
+  leaves of their outputs: y - m(x), or y before the first release. The subsampled Gaussian
+  mechanism releases the average. In all other rounds nothing is asked, and nothing is charged.
+- The server adds r_k to w, and shrinks the sum by what it knows of the noise
+  (:mod:`fedsim.methods.releases`). That, and all below, is post-processing, and free: w, which the
+  request carries, follows from earlier releases.
+- Agents take m as the prior mean. How much of it they believe follows from their own observations:
+  see :mod:`fedsim.surrogates.prior_mean`.
 - Before the first release, and if there was none, it is Thompson sampling
   (:mod:`fedsim.methods.thompson`).
+
+So messages are not those of DP-FTS-DE, which describe all of an agent's function. Their average is
+too near zero where few agents have observations, as the others' posterior means are zero there;
+agents that follow it look elsewhere, and it stays so. Our messages, too, are about zero where an
+agent knows nothing, but there this says: leave m as it is. So do absent agents, which count as
+zeros.
 """
 
 from __future__ import annotations
@@ -34,16 +42,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedsim.acquisition import whole_cube
-from fedsim.errors import ConfigError, RunError, require
+from fedsim.errors import ConfigError, RunError
 from fedsim.memo import Memo
 from fedsim.methods.averaging import FewReleasesSettings, averaging
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.dp_fts_de import POSTERIOR_MESSAGE
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MeanMessageSettings
-from fedsim.methods.release_average import DiscountedAverage, release_rounds, wiener_factor
+from fedsim.methods.releases import ReleaseSum, release_rounds
 from fedsim.methods.shared_mean import SharedMean
-from fedsim.privacy.mechanism import VECTORS, SubsampledGaussianMechanism, WeightedAverage
+from fedsim.privacy.mechanism import (
+    VECTOR,
+    VECTORS,
+    SubsampledGaussianMechanism,
+    WeightedAverage,
+)
 from fedsim.privacy.weights import WeightSchedule
 from fedsim.protocol import (
     AgentId,
@@ -65,7 +78,9 @@ from fedsim.protocol import (
 )
 from fedsim.rng import Keys
 from fedsim.space import Array
+from fedsim.surrogates.linear import linear_posterior
 from fedsim.surrogates.rff import FeatureFunction
+from fedsim.surrogates.scaling import mean_of
 
 
 class DPPrior:
@@ -78,7 +93,6 @@ class DPPrior:
             :class:`fedsim.methods.common.InitialDesign`.
         releases: after which rounds there is a release, ascending, 0 being the initial design; or
             how many: after rounds 0, 1, 2, 4, 8, ... What is not before the last query is left out.
-        discount: d, in [0, 1]: 0 uses the last release alone, 1 all of them alike.
         message: the agents' messages.
         dp: the privacy mechanism, or None for a plain average.
         surrogate: the agents' own Gaussian processes. With ``message.center``, its mean ``zero``
@@ -95,12 +109,10 @@ class DPPrior:
         initial_points: int = 10,
         initial_design: DesignKind = "uniform",
         releases: int | list[int] = 5,
-        discount: float = 0.8,
         message: MeanMessageSettings = MeanMessageSettings(),
         dp: FewReleasesSettings | None = FewReleasesSettings(),
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
-        require(0 <= discount <= 1, "method.discount", "a number in [0, 1]", discount)
         if surrogate.mean == "zero" and message.center is None:
             raise ConfigError(
                 "method.surrogate.mean: expected 'observed' without method.message.center, got "
@@ -108,7 +120,6 @@ class DPPrior:
             )
         self._context = context
         self._releases = release_rounds(releases, context.rounds)
-        self._discount = discount
         self._dp = dp
         self._surrogate = surrogate
         self._work = _PriorWork(FederatedWork(context, message.complete(), 1, surrogate))
@@ -123,7 +134,7 @@ class DPPrior:
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
-        return _PriorServer(self._aggregator(), self._releases, self._discount)
+        return _PriorServer(self._aggregator(), self._releases)
 
     def planned_costs(self) -> list[PrivacyEvent]:
         """Return the costs of all releases of a run; empty without privacy."""
@@ -148,21 +159,34 @@ class _PriorWork:
     federated: FederatedWork
     _means: Memo[SharedMean] = field(default_factory=lambda: Memo[SharedMean](2))
 
-    def mean(self, vector: Array, noise_variance: float) -> SharedMean:
-        """Return the prior mean that a broadcast stands for."""
-        key = (vector.tobytes(), noise_variance)
-        return self._means.get(key, lambda: self._mean(vector, noise_variance))
+    def mean(self, vector: Array) -> SharedMean:
+        """Return the prior mean that a broadcast w, shape (M,), stands for."""
+        return self._means.get(vector.tobytes(), lambda: self._mean(vector))
 
-    def _mean(self, vector: Array, noise_variance: float) -> SharedMean:
+    def _mean(self, vector: Array) -> SharedMean:
         federated = self.federated
-        shrunk = wiener_factor(vector, noise_variance) * vector
-        function = FeatureFunction(federated.features, shrunk)
         grid, s = federated.shared.space.grid, federated.settings
         return SharedMean(
-            function,
-            None if grid is None else federated.features_of(grid) @ shrunk,
+            FeatureFunction(federated.features, vector),
+            None if grid is None else federated.features_of(grid) @ vector,
             None if s.center is None else s.scale,
         )
+
+    def message(self, inputs: Array, outputs: Array, vector: Array | None) -> Array:
+        """Return nu_n, shape (M,).
+
+        Args:
+            inputs: the agent's, shape (n, D).
+            outputs: observed there, shape (n,).
+            vector: w, shape (M,); None: there was no release.
+        """
+        federated, settings = self.federated, self.federated.settings
+        features, y = federated.features_of(inputs), federated.in_message_units(outputs)
+        if vector is not None:
+            m = features @ vector
+            # Outputs that an agent centred itself say nothing of m's level.
+            y = y - (m - mean_of(m) if settings.center is None else m)
+        return linear_posterior(features, y, settings.noise_variance).mean
 
 
 class _PriorAgent:
@@ -177,8 +201,7 @@ class _PriorAgent:
             return self._design.proposals(space, whole_cube(space.dimension), rng)
         if message is None:
             return [Proposal(self._model.propose(rng), "own")]
-        noise_variance = float(message.payload["noise_variance"])
-        mean = self._work.mean(message.payload["vector"], noise_variance)
+        mean = self._work.mean(message.payload[VECTOR])
         return [Proposal(self._model.propose(rng, mean), "prior")]
 
     def prepare(self, step: int, rng: Keys) -> None:
@@ -191,23 +214,17 @@ class _PriorAgent:
     def reply(self, request: Request, rng: Keys) -> Payload:
         if request.kind != POSTERIOR_MESSAGE.kind:
             raise RunError(f"dp-prior: agents do not know the request {request.kind!r}")
-        federated, model = self._work.federated, self._model
-        features = federated.features_of(model.inputs)
-        generator = rng("posterior-message")
-        return {"vector": federated.message(features, model.outputs, generator)}
+        model, vector = self._model, request.payload.get(VECTOR)
+        return {VECTOR: self._work.message(model.inputs, model.outputs, vector)}
 
 
 class _PriorServer:
     def __init__(
-        self,
-        aggregator: SubsampledGaussianMechanism | WeightedAverage,
-        releases: Sequence[int],
-        discount: float,
+        self, aggregator: SubsampledGaussianMechanism | WeightedAverage, releases: Sequence[int]
     ) -> None:
         self._aggregator = aggregator
         self._releases = frozenset(releases)
-        self._discount = discount
-        self._average = DiscountedAverage()
+        self._sum: ReleaseSum | None = None  # None: there was no release
 
     @property
     def aggregators(self) -> Mapping[str, Aggregator]:
@@ -217,14 +234,13 @@ class _PriorServer:
         """Do nothing before round 0."""
 
     def round(self, t: int, fleet: Fleet) -> RoundInfo:
-        message, vector = None, self._average.vector
-        if vector is not None:
-            noise_variance = np.array(self._average.noise_variance)
-            message = Broadcast({"vector": vector, "noise_variance": noise_variance})
+        known = {} if self._sum is None else {VECTOR: self._sum.vector}
+        message = Broadcast(known) if known else None
         if t not in self._releases:
             fleet.step(t, message)
             return {}
-        release = fleet.step(t, message, then=POSTERIOR_MESSAGE, via=self._aggregator)
+        request = Request(POSTERIOR_MESSAGE.kind, known)
+        release = fleet.step(t, message, then=request, via=self._aggregator)
         assert isinstance(release, Release)
         if release.payload is not None:  # None: the budget is spent, or nobody answered
             self._fold(t, release.payload[VECTORS][0])
@@ -234,17 +250,15 @@ class _PriorServer:
         aggregator, variance = self._aggregator, 0.0
         if isinstance(aggregator, SubsampledGaussianMechanism):
             variance = float(aggregator.noise_scale(t)[0]) ** 2
-        self._average = self._average.with_release(vector, variance, self._discount)
+        before = self._sum or ReleaseSum(np.zeros_like(vector), 0.0)
+        self._sum = before.with_release(vector, variance)
 
     def state(self) -> State:
-        average = self._average
-        if average.total is None:
+        if self._sum is None:
             return {}
-        numbers = np.array([average.weight, average.variance])
-        return {"total": average.total, "numbers": numbers}
+        return {VECTOR: self._sum.vector, "variance": np.array(self._sum.noise_variance)}
 
     def restore(self, state: State) -> None:
-        self._average = DiscountedAverage()
+        self._sum = None
         if state:
-            weight, variance = np.asarray(state["numbers"]).tolist()
-            self._average = DiscountedAverage(np.asarray(state["total"]), weight, variance)
+            self._sum = ReleaseSum(np.asarray(state[VECTOR]), float(state["variance"]))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedsim.errors import ConfigError
-from fedsim.methods.release_average import release_rounds
+from fedsim.methods.releases import release_rounds
 from fedsim.privacy.accountants import make_accountant
 from fedsim.privacy.calibration import constant_loss
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism

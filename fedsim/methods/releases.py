@@ -3,13 +3,17 @@
 =============  ==========================================================  =========
 symbol         meaning                                                     shape
 =============  ==========================================================  =========
-r_k            release k = 0 .. K, with noise                              (M,)
-s_k^2          variance of each coordinate of its noise, public
-d              discount
-w, v           discounted average, and the variance of its noise           (M,)
+r, s^2         a release of corrections to w, and the variance of each
+               coordinate of its noise, public                             (M,)
+w, v           shrunk sum of the releases so far, variance of its noise    (M,)
 =============  ==========================================================  =========
 
-    w = sum_k d^(K-k) r_k / sum_k d^(K-k),    v = sum_k d^(2(K-k)) s_k^2 / (sum_k d^(K-k))^2
+From w = 0 and v = 0, a release makes
+
+    w = f (w + r),    v = f^2 (v + s^2),    f = wiener_factor(w + r, v + s^2).
+
+v is an upper bound: agents' corrections contain the noise of w with the opposite sign where they
+have observations, which is not subtracted.
 """
 
 from __future__ import annotations
@@ -44,10 +48,10 @@ def release_rounds(releases: int | Sequence[int], rounds: int) -> tuple[int, ...
 
 
 def wiener_factor(vector: Array, noise_variance: float) -> float:
-    """Return tau^2 / (tau^2 + v), in [0, 1], with tau^2 = max(|w|^2 / M - v, 0).
+    """Return tau^2 / (tau^2 + v), in [0, 1], with tau^2 = max(|x|^2 / M - v, 0).
 
     Args:
-        vector: w, shape (M,), with noise.
+        vector: x, shape (M,), with noise.
         noise_variance: v, of each coordinate's noise, at least 0.
     """
     signal = max(float(np.square(vector).mean()) - noise_variance, 0.0)
@@ -55,38 +59,24 @@ def wiener_factor(vector: Array, noise_variance: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscountedAverage:
-    """The releases so far, folded; made by :meth:`with_release` from an empty one.
+class ReleaseSum:
+    """The releases so far, summed and shrunk.
 
     Attributes:
-        total: sum_k d^(K-k) r_k, shape (M,); None: there was no release.
-        weight: sum_k d^(K-k).
-        variance: of the noise of each coordinate of the total.
+        vector: w, shape (M,).
+        noise_variance: v, at least 0.
     """
 
-    total: Array | None = None
-    weight: float = 0.0
-    variance: float = 0.0
+    vector: Array
+    noise_variance: float
 
-    def with_release(self, release: Array, variance: float, discount: float) -> DiscountedAverage:
-        """Return the average with one more release.
+    def with_release(self, release: Array, variance: float) -> ReleaseSum:
+        """Return the sum with one more release.
 
         Args:
             release: r, shape (M,).
-            variance: s^2.
-            discount: d.
+            variance: s^2, at least 0.
         """
-        total = release if self.total is None else discount * self.total + release
-        return DiscountedAverage(
-            total, discount * self.weight + 1.0, discount**2 * self.variance + variance
-        )
-
-    @property
-    def vector(self) -> Array | None:
-        """The average w, shape (M,); None: there was no release."""
-        return None if self.total is None else self.total / self.weight
-
-    @property
-    def noise_variance(self) -> float:
-        """The variance v."""
-        return self.variance / self.weight**2 if self.weight else 0.0
+        total, total_variance = self.vector + release, self.noise_variance + variance
+        factor = wiener_factor(total, total_variance)
+        return ReleaseSum(factor * total, factor**2 * total_variance)
