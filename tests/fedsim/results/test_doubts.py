@@ -74,7 +74,7 @@ def run_of(evaluate: Callable[[float], Evaluation], out: Path) -> Run:
         def optimum(self, agent: int) -> float:
             return -1.0
 
-    return fedsim.run(small(on_error="skip"), scenario=Mine, out=out)
+    return fedsim.run(small(scenario=Mine, on_error="skip"), out=out)
 
 
 def test_a_wrong_optimum_is_said_wherever_regrets_are(
