@@ -21,11 +21,13 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from fedsim.arguments import INCHES, TEXT, check_arguments
-from fedsim.dashboards.curves import Axis, Chart, Panel, chart
+from fedsim.dashboards.agents import facet_chart
+from fedsim.dashboards.curves import Axis, Chart, Panel
 from fedsim.dashboards.grid import LEGEND_ROWS, panel_grid
 from fedsim.dashboards.points import PointsChart
 from fedsim.errors import ConfigError, cannot_write, of_option
 from fedsim.files import user_path
+from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun
 from fedsim.results.naming import shortened
 from fedsim.space import Array
@@ -101,6 +103,7 @@ def plot(
     x: Axis = "rounds",
     best_agent: bool = False,
     facet: str | None = None,
+    agents: Sequence[AgentId] | None = None,
     labels: Sequence[str] | None = None,
     log: bool = False,
     title: str | None = None,
@@ -117,7 +120,9 @@ def plot(
         x: ``rounds``, ``evaluations`` per agent, ``epsilon``, the privacy loss so far, or
             ``bytes``, what an agent sent and received so far.
         best_agent: the best agent's value instead of the mean over agents.
-        facet: a configuration key, such as ``scenario.agents``: one panel for each of its values.
+        facet: a configuration key, such as ``scenario.agents``: one panel for each of its values;
+            or ``agent``: one panel for each agent, with its own score.
+        agents: with ``facet="agent"``, whose panels; by default the first 12.
         labels: what the runs are called, one for each.
         log: whether values are on a logarithmic scale.
         title: above the picture.
@@ -127,7 +132,8 @@ def plot(
         ConfigError: if an argument is wrong, or no variant has what is asked for.
         RunFolderError: if a run has nothing to show, or the picture cannot be written.
     """
-    drawn = chart(*runs, metric=metric, x=x, best_agent=best_agent, facet=facet, labels=labels)
+    asked: dict[str, Any] = {"metric": metric, "x": x, "best_agent": best_agent}
+    drawn = facet_chart(*runs, **asked, facet=facet, agents=agents, labels=labels)
     picture = Picture(drawn, draw(drawn, log=log, title=title, size=size))
     return picture if out is None else Picture(drawn, picture.figure, picture.save(out))
 

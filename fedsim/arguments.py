@@ -43,10 +43,15 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
 
 
+def _are_whole(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(_is_whole, value))
+
+
 TEXT = Kind("text", lambda value: isinstance(value, str))
 TEXTS = Kind("a list of texts", _are_texts)
 TEXT_OR_TEXTS = Kind("text, or a list of texts", lambda v: isinstance(v, str) or _are_texts(v))
 WHOLE = Kind("a whole number", _is_whole)
+WHOLES = Kind("a list of whole numbers", _are_whole)
 ROUNDS = Kind("the first and the last round, e.g. (5, 20)", lambda v: _is_pair(v, _is_whole))
 INCHES = Kind(
     f"width and height in inches, from {LEAST_INCHES} to {MOST_INCHES}, e.g. (7, 4.2)",

@@ -35,7 +35,11 @@ def plot(
     best_agent: BestAgentOption = False,
     facet: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="One panel for each value, e.g. of scenario.agents."),
+        typer.Option(metavar="KEY", help="One panel for each value, or for each agent: agent."),
+    ] = None,
+    agents: Annotated[
+        str | None,
+        typer.Option(metavar="0,1,5", help="With --facet agent: whose; default: the first 12."),
     ] = None,
     label: LabelOption = None,
     points: Annotated[
@@ -79,6 +83,7 @@ def plot(
         "metric": metric,
         "x": x if x != "rounds" else None,
         "facet": facet,
+        "agents": agents,
     }
     of_curves |= {"best-agent": best_agent, "log": log}
     of_points: dict[str, object] = {
@@ -91,7 +96,7 @@ def plot(
         if value is not None and value is not False:
             goes = "does not go with --points" if points else "needs --points"
             raise ConfigError(f"--{name}: {goes}")
-    _check_kinds(points, tradeoff, x, facet, log=log, rounds=rounds)
+    _check_kinds(points, tradeoff, x, facet, agents, log=log, rounds=rounds)
     if tradeoff:
         from fedsim.cli.compare import bounds
         from fedsim.dashboards.tradeoff import draw_tradeoff
@@ -121,12 +126,12 @@ def plot(
             as_json=as_json,
         )
         return
-    from fedsim.dashboards.curves import chart
+    from fedsim.dashboards.agents import facet_chart
     from fedsim.dashboards.plots import draw
 
     # typer knows no literals on old versions: an unknown axis is refused by chart.
     asked: dict[str, Any] = {"metric": metric, "x": x, "best_agent": best_agent}
-    drawn = chart(folders, **asked, facet=facet, labels=label)
+    drawn = facet_chart(folders, **asked, facet=facet, agents=_numbers(agents), labels=label)
     _show(
         drawn.notes,
         drawn.record(),
@@ -137,15 +142,32 @@ def plot(
 
 
 def _check_kinds(
-    points: bool, tradeoff: bool, x: str, facet: str | None, *, log: bool, rounds: str | None
+    points: bool,
+    tradeoff: bool,
+    x: str,
+    facet: str | None,
+    agents: str | None,
+    *,
+    log: bool,
+    rounds: str | None,
 ) -> None:
     """Refuse options that do not go with a trade-off, or need one."""
     if not tradeoff and rounds is not None:
         raise ConfigError("--rounds: needs --tradeoff")
     given = {"points": points, "x": x != "rounds", "facet": facet is not None, "log": log}
+    given["agents"] = agents is not None
     for name, told in given.items():
         if tradeoff and told:
             raise ConfigError(f"--{name}: does not go with --tradeoff")
+
+
+def _numbers(text: str | None) -> list[int] | None:
+    """Return agents that are written as ``0,1,5``."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+(\s*,\s*\d+)*", text.strip()):
+        raise ConfigError(f"--agents: expected agents, e.g. 0,1,5, got {text!r}")
+    return [int(one) for one in text.split(",")]
 
 
 def _show(

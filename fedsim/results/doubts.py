@@ -61,6 +61,12 @@ class Doubts:
                 "have none, scores are of observed values, and there are no regrets; return it for "
                 "all, or for none"
             )
+        if self.facts.optima is not None and self._all and not self._noiseless:
+            found.append(
+                "the scenario declares an optimum, but its evaluations have no noiseless value, so "
+                "there are no regrets; return Evaluation(y, noiseless=...), which without noise is "
+                "the same number twice"
+            )
         return found
 
     def _worst(self) -> Mapping[AgentId, _Beaten]:

@@ -283,6 +283,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "plot, metric": lambda it: fedsim.plot("r", metric=it),
     "plot, x": lambda it: fedsim.plot("r", x=it),
     "plot, facet": lambda it: fedsim.plot("r", facet=it),
+    "plot, agents": lambda it: fedsim.plot("r", facet="agent", agents=it),
     "plot, labels": lambda it: fedsim.plot("r", labels=it),
     "plot, size": lambda it: fedsim.plot("r", size=it),
     "plot_points, parameters": lambda it: fedsim.plot_points("r", parameters=it),

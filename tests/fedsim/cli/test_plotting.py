@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import fedsim
 from fedsim.cli.main import run_command
 from tests.util.runs import made_run
+from tests.util.small import small
 
 
 @pytest.fixture
@@ -92,6 +94,25 @@ def test_mistakes_are_explained(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert words in call(capsys, "a", *arguments, code=2)[1]
+
+
+def test_a_panel_for_each_agent(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fedsim.run(small(seeds=[0, 1]), out="r")
+    found = json.loads(call(capsys, "r", "--facet", "agent", "--agents", "2, 0", "--json")[0])
+    assert [one["title"] for one in found["panels"]] == ["agent 0", "agent 2"]
+    assert call(capsys, "r", "--facet", "agent", "-o", "b.svg")[0] == "b.svg\n"
+    assert "<!-- agent 1 -->" in Path("b.svg").read_text("utf-8")
+    for more, message in (
+        (["--agents", "1"], '--agents: expected with facet "agent" only'),
+        (["--facet", "agent", "--agents", "1-3"], "--agents: expected agents, e.g. 0,1,5"),
+        (["--facet", "agent", "--agents", "3"], "--agents: expected some of 0 to 2, got 3"),
+        (["--facet", "agent", "--x", "bytes"], "--x: expected rounds with facet agent"),
+        (["--facet", "agent", "--best-agent"], "--best-agent: does not go with facet agent"),
+        (["--facet", "agent", "--metric", "regret"], "--metric: expected one of simple_regret"),
+        (["--points", "--agents", "1"], "--agents: does not go with --points"),
+        (["--tradeoff", "--agents", "1"], "--agents: does not go with --tradeoff"),
+    ):
+        assert message in call(capsys, "r", *more, code=2)[1]
 
 
 def test_scores_against_losses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,6 +52,13 @@ def test_an_optimum_that_is_beaten_is_told_with_its_place() -> None:
     )
 
 
+def test_an_optimum_without_noiseless_values_is_told() -> None:
+    (words,) = doubts("minimize", (2.0, 3.0), [record(0, None)], [record(1, None)])
+    assert words.startswith("the scenario declares an optimum, but its evaluations have no noise")
+    assert doubts("minimize", (2.0, 3.0)) == []  # nothing was evaluated
+    assert doubts("minimize", (), [record(0, None)]) == []  # no optimum
+
+
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize(("excess", "is_told"), [(1e-10, False), (1e-8, True)])
 def test_rounding_beats_no_optimum_in_any_unit(unit: float, excess: float, is_told: bool) -> None:
@@ -74,7 +81,7 @@ def run_of(evaluate: Callable[[float], Evaluation], out: Path) -> Run:
         def optimum(self, agent: int) -> float:
             return -1.0
 
-    return fedsim.run(small(on_error="skip"), scenario=Mine, out=out)
+    return fedsim.run(small(scenario=Mine, on_error="skip"), out=out)
 
 
 def test_a_wrong_optimum_is_said_wherever_regrets_are(

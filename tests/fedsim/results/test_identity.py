@@ -165,7 +165,7 @@ def test_a_run_that_was_given_a_class_is_resumed_in_python(here: Path) -> None:
         pass
 
     with pytest.raises(Interrupted):
-        fedsim.run(small(seeds=[0, 1]), scenario=Own, listener=Stopping())
+        fedsim.run(small(scenario=Own, seeds=[0, 1]), listener=Stopping())
     folder = Path("runs/small-1").absolute()
     again = f"`fedsim.resume({str(folder)!r})`, in Python, where "
     shutil.rmtree(folder / "seed-1")

@@ -195,4 +195,4 @@ def test_a_method_that_fails_to_warn(here: Path) -> None:
             raise ValueError("oh")
 
     with pytest.raises(UserCodeError, match=r"the method failed to return its warnings: .*oh"):
-        fedsim.run(small(), method=Mine)
+        fedsim.run({**small(), "method": Mine})

@@ -26,7 +26,7 @@ from fedsim.running.jobs import Job, Listener
 from fedsim.space import Parameter, Space
 from fedsim.usercode.given import Given, code_of, name_of, named
 from fedsim.usercode.texts import source_of
-from tests.util.small import small
+from tests.util.small import small, write
 
 HERE = __name__
 ROOT = str(Path(__file__).parents[3])
@@ -156,12 +156,12 @@ class TestRuns:
         assert run.config["scenario"] == {"name": f"{HERE}:Mine", "agents": 2, "by": 5.0}
 
     def test_an_object(self, here: Path) -> None:
-        run = fedsim.run(small(), scenario=Mine(by=7))
+        run = fedsim.run(small(scenario=None), scenario=Mine(by=7))
         assert run.observations["y"].between(7, 8).all()
         assert run.config["scenario"] == {"name": f"{HERE}:Mine"}
 
-    def test_arguments_replace_the_sections(self, here: Path) -> None:
-        run = fedsim.run(small(), scenario={"name": Mine, "agents": 3}, method="ts")
+    def test_arguments_replace_the_sections_of_a_file(self, here: Path) -> None:
+        run = fedsim.run(write(small()), scenario={"name": Mine, "agents": 3}, method="ts")
         assert run.config["method"]["name"] == "ts"
         assert run.config["scenario"]["agents"] == 3
 
@@ -311,7 +311,7 @@ class TestTheRecord:
     def test_seeds_of_unlike_objects_are_not_paired(
         self, here: Path, by: int, paired: bool
     ) -> None:
-        raw = small(seeds=[0, 1])
+        raw = small(scenario=None, seeds=[0, 1])
         first, second = fedsim.run(raw, scenario=Mine(by=2)), fedsim.run(raw, scenario=Mine(by=by))
         (difference,) = (r.difference for r in fedsim.compare([first, second]).rows if r.difference)
         assert difference.paired == paired
