@@ -36,10 +36,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fedsim.methods.common import DesignKind, InitialDesign
-from fedsim.methods.helped_agent import HELPERS_MESSAGE, HelpedAgent
+from fedsim.methods.helped_agent import Programs
 from fedsim.methods.helpers_first import (
     HelperDesign,
-    HelpersFirstServer,
     Messages,
     Renewal,
     Schedule,
@@ -103,7 +102,7 @@ class FTSTarget:
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         roles = roles_of(targets, context.agents)
-        self._schedule = Schedule(
+        schedule = Schedule(
             roles,
             context.rounds,
             InitialDesign(initial_points, initial_design),
@@ -112,28 +111,26 @@ class FTSTarget:
             renew,
             helpers_continue,
         )
-        self._space = context.space
-        self._surrogate = surrogate
-        self._work = FederatedWork(context, message, 1, surrogate)
-        self._rule = _FederatedSampling(
-            self._work,
+        work = FederatedWork(context, message, 1, surrogate)
+        rule = _FederatedSampling(
+            work,
             own_probability_schedule(own_probability),
             preferences_of(preferences, roles),
         )
+        self._programs = Programs(schedule, surrogate, work.shared, rule)
 
     @property
     def target_agents(self) -> tuple[AgentId, ...]:
         """The agents whose results count."""
-        return self._schedule.roles.targets
+        return self._programs.schedule.roles.targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
-        model = LocalModel(self._surrogate, self._work.shared)
-        return HelpedAgent(agent, self._schedule, self._space, model, self._rule)
+        return self._programs.agent(agent)
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
-        return HelpersFirstServer(self._schedule, HELPERS_MESSAGE)
+        return self._programs.server()
 
 
 class _FederatedSampling:

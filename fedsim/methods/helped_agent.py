@@ -8,12 +8,23 @@ own (:class:`Rule`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from fedsim.errors import RunError
-from fedsim.methods.helpers_first import Messages, Schedule
-from fedsim.methods.local_model import LocalModel
-from fedsim.protocol import AgentId, Broadcast, Observation, Payload, Proposal, Request
+from fedsim.methods.helpers_first import HelpersFirstServer, Messages, Schedule
+from fedsim.methods.local_model import LocalModel, LocalModelSettings
+from fedsim.methods.shared_work import SharedWork
+from fedsim.protocol import (
+    AgentId,
+    AgentProgram,
+    Broadcast,
+    Observation,
+    Payload,
+    Proposal,
+    Request,
+    ServerProgram,
+)
 from fedsim.rng import Keys
 from fedsim.space import Space
 
@@ -99,3 +110,29 @@ class HelpedAgent:
         if request.kind != HELPERS_MESSAGE.kind:
             raise RunError(f"method: its helpers do not know the request {request.kind!r}")
         return self._rule.message(self._model, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Makes the programs of a method whose targets are helped.
+
+    Attributes:
+        schedule: who does what when.
+        surrogate: the agents' own Gaussian processes.
+        shared: the process's shared work; knows the search space.
+        rule: the method's.
+    """
+
+    schedule: Schedule
+    surrogate: LocalModelSettings
+    shared: SharedWork
+    rule: Rule
+
+    def agent(self, agent: AgentId) -> AgentProgram:
+        """Return a new program."""
+        model = LocalModel(self.surrogate, self.shared)
+        return HelpedAgent(agent, self.schedule, self.shared.space, model, self.rule)
+
+    def server(self) -> ServerProgram:
+        """Return a new server program."""
+        return HelpersFirstServer(self.schedule, HELPERS_MESSAGE)

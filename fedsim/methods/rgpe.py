@@ -41,10 +41,9 @@ import numpy as np
 from fedsim.acquisition.functions import LogExpectedImprovement, OfPosterior
 from fedsim.errors import require
 from fedsim.methods.common import DesignKind, InitialDesign
-from fedsim.methods.helped_agent import HELPERS_MESSAGE, HelpedAgent
+from fedsim.methods.helped_agent import Programs
 from fedsim.methods.helpers_first import (
     HelperDesign,
-    HelpersFirstServer,
     Messages,
     Renewal,
     Schedule,
@@ -102,7 +101,7 @@ class RGPE:
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         require(1 <= samples <= 100_000, "method.samples", "1 to 100,000", samples)
-        self._schedule = Schedule(
+        schedule = Schedule(
             roles_of(targets, context.agents),
             context.rounds,
             InitialDesign(initial_points, initial_design),
@@ -111,24 +110,22 @@ class RGPE:
             renew,
             helpers_continue,
         )
-        self._space = context.space
-        self._surrogate = surrogate
-        self._transfer = Transfer(context, message, surrogate)
-        self._rule = _Ensembles(self._transfer, samples)
+        transfer = Transfer(context, message, surrogate)
+        rule = _Ensembles(transfer, samples)
+        self._programs = Programs(schedule, surrogate, transfer.work.shared, rule)
 
     @property
     def target_agents(self) -> tuple[AgentId, ...]:
         """The agents whose results count."""
-        return self._schedule.roles.targets
+        return self._programs.schedule.roles.targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
-        model = LocalModel(self._surrogate, self._transfer.work.shared)
-        return HelpedAgent(agent, self._schedule, self._space, model, self._rule)
+        return self._programs.agent(agent)
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
-        return HelpersFirstServer(self._schedule, HELPERS_MESSAGE)
+        return self._programs.server()
 
 
 class _Ensembles:

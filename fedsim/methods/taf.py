@@ -51,10 +51,9 @@ from scipy.special import logsumexp, softmax
 from fedsim.acquisition.functions import LogExpectedImprovement, OfPosterior
 from fedsim.errors import require
 from fedsim.methods.common import DesignKind, InitialDesign
-from fedsim.methods.helped_agent import HELPERS_MESSAGE, HelpedAgent
+from fedsim.methods.helped_agent import Programs
 from fedsim.methods.helpers_first import (
     HelperDesign,
-    HelpersFirstServer,
     Messages,
     Renewal,
     Schedule,
@@ -108,7 +107,7 @@ class TAF:
         surrogate: LocalModelSettings = LocalModelSettings(),
     ) -> None:
         require(0 < bandwidth < math.inf, "method.bandwidth", "a number above 0", bandwidth)
-        self._schedule = Schedule(
+        schedule = Schedule(
             roles_of(targets, context.agents),
             context.rounds,
             InitialDesign(initial_points, initial_design),
@@ -117,24 +116,22 @@ class TAF:
             renew,
             helpers_continue,
         )
-        self._space = context.space
-        self._surrogate = surrogate
-        self._transfer = Transfer(context, message, surrogate)
-        self._rule = _TransferAcquisition(self._transfer, bandwidth)
+        transfer = Transfer(context, message, surrogate)
+        rule = _TransferAcquisition(transfer, bandwidth)
+        self._programs = Programs(schedule, surrogate, transfer.work.shared, rule)
 
     @property
     def target_agents(self) -> tuple[AgentId, ...]:
         """The agents whose results count."""
-        return self._schedule.roles.targets
+        return self._programs.schedule.roles.targets
 
     def agent(self, agent: AgentId) -> AgentProgram:
         """Return a new program."""
-        model = LocalModel(self._surrogate, self._transfer.work.shared)
-        return HelpedAgent(agent, self._schedule, self._space, model, self._rule)
+        return self._programs.agent(agent)
 
     def server(self) -> ServerProgram:
         """Return a new server program."""
-        return HelpersFirstServer(self._schedule, HELPERS_MESSAGE)
+        return self._programs.server()
 
 
 class _TransferAcquisition:

@@ -19,6 +19,7 @@ from fedsim.methods.messages import FederatedWork, MessageSettings
 from fedsim.methods.rgpe import RGPE, Ensemble
 from fedsim.methods.sources import Sources
 from fedsim.methods.taf import TAF, Improvements
+from fedsim.methods.transfer import Transfer
 from fedsim.protocol import Broadcast, Context, Observation, Payload, Proposal
 from fedsim.rng import Keys
 from fedsim.space import Array, Parameter, Space
@@ -103,7 +104,7 @@ class TestMessages:
             message_of(one, a, history(GRID, np.full(4, float(a)), 4, a)) for a in (0, 1, 2, 3)
         ]
         assert [float(p["incumbent"]) for p in payloads] == [0.0, 1.0, 2.0, 3.0]
-        transfer = one._transfer
+        transfer = Transfer(Context(GRID, 4, 20, seed=3), public, FAST)
         messages = Messages.of(joined([0, 1, 2, 3], payloads).payload)
         sources, others = transfer.sources(1, messages)
         assert others.tolist() == [0, 2, 3]
