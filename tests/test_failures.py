@@ -198,6 +198,7 @@ class TestUsersCode:
             ),
             ("return None", "the objective returned NoneType (agent 1, round 2", 0),
             ("raise KeyError('[red]x')", "the objective raised KeyError (agent 1, round 2", 1),
+            ("raise ValueError()", "}) what was recorded is kept; continue with", 1),
             ("sys.exit(0)", "the objective raised SystemExit (agent 1, round 2", 1),
             (
                 "while not Path('mended').exists(): time.sleep(0.01)",
@@ -261,6 +262,29 @@ class TestDisk:
         assert "cannot be written: File too large; what was recorded is kept: make room" in words
         assert "Traceback" not in words
         assert 0 < len(lines_of()) < 7
+        assert resumed() == expected
+
+    @pytest.mark.heavy
+    def test_no_more_open_files_while_it_runs(
+        self, fedsim: Callable[..., Outcome], user_module: UserModule
+    ) -> None:
+        """The limit is that of what is open in round 2: the next file is the checkpoint."""
+        limit = "len(os.listdir('/dev/fd')) - 1"
+        trouble = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit},) * 2)"
+        write(users_config(user_module, trouble))
+        expected = uninterrupted()
+        Path("mended").unlink()
+        command = [*COMMAND, "run", "run.yaml", "--json"]
+        got = subprocess.run(command, capture_output=True, text=True, check=False)
+        words = " ".join(got.stderr.split())
+        assert got.returncode == 3, words
+        assert "Too many open files; what was recorded is kept: raise the limit of open" in words
+        assert words.endswith("continue with: fedsim resume runs/small-1")
+        assert "Traceback" not in words
+        error = json.loads(got.stdout)["error"]
+        assert (error["kind"], error["exit_code"], error["resumable"]) == ("DiskError", 3, True)
+        assert error["folder"] == "runs/small-1"
+        Path("mended").touch()
         assert resumed() == expected
 
     @pytest.mark.parametrize("name", ["timings.jsonl", "checkpoint.npz", "observations.parquet"])

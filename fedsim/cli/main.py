@@ -5,6 +5,7 @@ Its top imports next to nothing: whoever sends a signal while the rest is loaded
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import signal
@@ -17,6 +18,9 @@ from fedsim.errors import Interrupted
 from fedsim.signals import StopSignals
 
 PROGRAM = "fedsim"
+
+_NOT_OF_STREAM = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that writing to an open stream does not have."""
 
 
 def main() -> None:
@@ -59,8 +63,8 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
     except SystemExit as error:  # completion has printed, or click or rich met a broken pipe
         return _output_failed(BrokenPipeError()) if error.code else 0
     except (Exception, KeyboardInterrupt) as error:
-        # Files have names, and the current folder that is gone has its own error.
-        of_stream = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        # Files have names, and the current folder that is gone and open files have own errors.
+        of_stream = isinstance(error, OSError) and error.errno not in _NOT_OF_STREAM
         if of_stream and getattr(error, "filename", None) is None:
             return _output_failed(error)
         from fedsim.cli.failures import explain, report

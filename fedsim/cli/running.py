@@ -111,11 +111,8 @@ def resume(
         finished = load(path)
         resumed = done < len(finished.runs)
         if not resumed:
-            whole = not any(one.lost_journal() for one in finished.runs)
-            rest = "there is nothing to resume" if whole else "but not all of its record is left"
-            told = f"{folder}: already done, {rest}"
             notes = make_console(stderr=True, quiet=context.obj.quiet)
-            print_text(notes, told)
+            print_text(notes, f"{folder}: already done, there is nothing to resume")
         console = make_console(quiet=as_json and context.obj.quiet)
         result = {**close(finished, console), "resumed": resumed}
     if as_json:

@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from fedsim.config.words import explain, short
 from fedsim.errors import ConfigError, plain
+from fedsim.usercode.calling import words_of
+from fedsim.yamltext import parse_yaml
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
 """Arguments that fedsim supplies to constructors; they are not settings."""
@@ -70,7 +73,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
     except (NameError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
             f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
-            f"constructor cannot be understood: {error}"
+            f"constructor cannot be understood: {words_of(error)}"
         ) from None
 
 
@@ -100,11 +103,17 @@ def _has_default(group: type) -> bool:
 def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     """Refuse NaN, booleans that pydantic read as the numbers 1 and 0, and the reverse.
 
-    Text counts as the boolean that YAML 1.2 reads it as: ``"true"``, but not ``"on"``.
+    Text counts as what YAML 1.2 reads it as: ``"true"`` and ``"1000"`` are a boolean and a number,
+    ``"on"`` and ``"1_000"`` are not.
     """
     boolean = isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked
     if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {plain(given)}")
+    number = isinstance(checked, (int, float)) and not isinstance(checked, bool)
+    if isinstance(given, str) and number and not _is_written(given, checked):
+        kind = "a whole number" if isinstance(checked, int) else "a number"
+        hint = f"; did you mean {checked}?" if math.isfinite(checked) else ""
+        raise ConfigError(f"{path}: expected {kind}, got {short(given)}{hint}")
     if isinstance(checked, bool) and isinstance(given, (int, float, str)) and given is not checked:
         written = str(checked).lower()
         if not isinstance(given, str) or given.lower() != written:
@@ -117,3 +126,12 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     elif isinstance(given, (list, tuple)) and isinstance(checked, (list, tuple)):
         for i, (before, after) in enumerate(zip(given, checked, strict=False)):
             _refuse_nonsense(before, after, f"{path}.{i}")
+
+
+def _is_written(text: str, number: float) -> bool:
+    """Return whether a text is a number as YAML writes it; Python reads more, such as ``1_000``."""
+    try:
+        read = parse_yaml(text)
+    except yaml.YAMLError:
+        return False
+    return isinstance(read, (int, float)) and not isinstance(read, bool) and read == number

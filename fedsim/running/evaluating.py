@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.arguments import WHOLE, check_arguments
+from fedsim.arguments import WHOLE, as_plain, check_arguments
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.reading import require_assignments
@@ -52,6 +52,7 @@ def evaluate_once(
         UserCodeError: if the scenario or the objective raises, or misses its deadline.
     """
     check_arguments(agent=(agent, WHOLE), seed=(seed, WHOLE))
+    agent, seed = as_plain(agent), as_plain(seed)
     minimal = {"scenario": scenario, "method": {"name": "random-search"}, "rounds": 1}
     source: Any = scenario if _is_configuration(scenario) else minimal
     require_assignments(overrides)

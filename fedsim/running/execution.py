@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsim.config.model import Config
-from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
 from fedsim.files import write_atomically
 from fedsim.running.jobs import Job, Keeper, Listener, run_job
 from fedsim.running.measuring import keep
@@ -49,16 +49,8 @@ def execute(
     keeper = Keeper(listener)
     try:
         keeper.planned(folder, jobs, placement.plan)
-        if placement.backend == "ray":
-            with stops_deferred():  # a Ray that is imported in part fails when the process ends
-                from fedsim.actors.launch import run_on_ray
-
-            run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), keeper)
-        elif placement.at_a_time > 1:
-            run_in_processes(jobs, placement.at_a_time, config.deadlines, keeper)
-        else:
-            for job in jobs:
-                _run_here(job, config.deadlines.evaluation, keeper)
+        with of_system():
+            _run_all(jobs, placement, config, checks, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
         why = why_stopped(error)
         keeper.stopped("interrupted", why)
@@ -70,6 +62,21 @@ def execute(
         resumable = not isinstance(error, FedsimError) or error.resumable
         keeper.stopped("failed", _reason(error), traceback, resumable=resumable)
         raise
+
+
+def _run_all(
+    jobs: Sequence[Job], placement: Placement, config: Config, checks: Checks, listener: Listener
+) -> None:
+    if placement.backend == "ray":
+        with stops_deferred():  # a Ray that is imported in part fails when the process ends
+            from fedsim.actors.launch import run_on_ray
+
+        run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), listener)
+    elif placement.at_a_time > 1:
+        run_in_processes(jobs, placement.at_a_time, config.deadlines, listener)
+    else:
+        for job in jobs:
+            _run_here(job, config.deadlines.evaluation, listener)
 
 
 def _run_here(job: Job, deadline: float, listener: Listener) -> None:

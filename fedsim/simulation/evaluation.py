@@ -188,11 +188,12 @@ def call_once(
     try:
         value = objective(point, rng)
     except Exception as error:
-        hint = ""
-        if "main thread" in str(error):  # signal handlers, as in time limits, and some libraries
+        words, hint = message_of(error), ""
+        if "main thread" in words:  # signal handlers, as in time limits, and some libraries
             hint = "; objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})"
+        told = f": {words}" if words else ""
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}): {message_of(error)}{hint}",
+            f"the objective raised {type(error).__name__} ({where}){told}{hint}",
             user_traceback(error),
             f"raised {type(error).__name__}",
         ) from None

@@ -41,21 +41,25 @@ def user_code(doing: str) -> Iterator[None]:
     try:
         yield
     except ProtocolError as error:
-        raise UserCodeError(f"{doing}: {error}", _users_frames(error)) from None
+        words = message_of(error) or type(error).__name__
+        raise UserCodeError(f"{doing}: {words}", _users_frames(error)) from None
     except FedsimError:
         raise
     except (Exception, SystemExit) as error:
-        raise UserCodeError(
-            f"{doing}: {type(error).__name__}: {message_of(error)}", user_traceback(error)
-        ) from None
+        raise UserCodeError(f"{doing}: {words_of(error)}", user_traceback(error)) from None
 
 
 def message_of(error: BaseException) -> str:
-    """Return a user's error message, shortened if it is very long."""
+    """Return a user's error message, shortened if it is very long; empty if it has none."""
     try:
-        return shortened(str(error), LONGEST_MESSAGE)
+        return shortened(str(error).strip(), LONGEST_MESSAGE)
     except Exception as odd:  # the user's own __str__
         return f"(its message cannot be shown: {type(odd).__name__})"
+
+
+def words_of(error: BaseException) -> str:
+    """Return a user's error as Python shows it: its class, and its message if it has one."""
+    return ": ".join(filter(None, (type(error).__name__, message_of(error))))
 
 
 def user_traceback(error: BaseException) -> str:

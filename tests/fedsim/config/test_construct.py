@@ -96,6 +96,36 @@ class TestSchema:
         with pytest.raises(ConfigError, match=message):
             resolve("scenario", here, name=name, **settings)
 
+    @pytest.mark.parametrize(
+        ("statement", "told"),
+        [
+            ("raise ValueError()", "its check raised ValueError"),
+            ("assert False", "its check raised AssertionError"),
+            ("assert False, 'Too deep'", "too deep"),
+            ("raise ValueError('Too deep')", "too deep"),
+        ],
+    )
+    def test_a_check_of_the_users_own(
+        self, here: Path, user_module: UserModule, statement: str, told: str
+    ) -> None:
+        name = user_module(
+            f"""
+            from dataclasses import dataclass
+
+            @dataclass(frozen=True)
+            class Group:
+                depth: int = 1
+                def __post_init__(self):
+                    if self.depth > 1: {statement}
+
+            class Mine:
+                def __init__(self, group: Group = Group()): ...
+            """
+        )
+        with pytest.raises(ConfigError) as caught:
+            resolve("scenario", here, name=f"{name}:Mine", group={"depth": 2})
+        assert str(caught.value) == f"scenario.group: {told}, got {{'depth': 2}}"
+
     def test_unions_say_everything_that_would_do(self, here: Path) -> None:
         expected = r"method.own_probability: expected text, or a number, or a mapping, got \[1\]$"
         with pytest.raises(ConfigError, match=expected):

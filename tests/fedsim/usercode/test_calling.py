@@ -1,4 +1,4 @@
-"""Optional abilities of users' objects."""
+"""Users' errors, and optional abilities of their objects."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from fedsim.errors import ProtocolError, UserCodeError
 from fedsim.protocol import AggregatingServer, PreparingAgent, SecretHolder
 from fedsim.resources import NeedsResources
-from fedsim.usercode.calling import offers
+from fedsim.usercode.calling import offers, user_code, words_of
 from fedsim.workload import KnowsOptimum
 
 
@@ -52,3 +53,20 @@ def test_a_property_that_lacks_something_is_not_taken_for_absent() -> None:
 
     with pytest.raises(AttributeError, match="agregators"):
         offers(Typo(), AggregatingServer)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError(), "ValueError"),
+        (AssertionError(" \n"), "AssertionError"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (RuntimeError("a: b"), "RuntimeError: a: b"),
+        (ProtocolError(), "ProtocolError"),
+    ],
+)
+def test_an_error_without_a_message_has_no_colon_at_its_end(error: Exception, words: str) -> None:
+    assert words_of(error) == words
+    with pytest.raises(UserCodeError) as caught, user_code("it failed"):
+        raise error
+    assert str(caught.value) == f"it failed: {words}"
