@@ -21,6 +21,7 @@ KEPT = "what was recorded is kept"
 """Of a run that ended early; how it is continued follows."""
 
 _ROOM, _FILES = "make room", "raise the limit of open files (ulimit -n)"
+_PROCESSES = "close other programs, or raise the limit of processes and threads (ulimit -u)"
 _MENDS = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
     errno.EIO: "see to the disk",
@@ -214,7 +215,15 @@ def plain(value: object) -> str:
     """Return a value as text for an error: booleans and None as YAML has them."""
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "null"}[value]
-    return repr(value)
+    return safe_repr(value)
+
+
+def safe_repr(value: object) -> str:
+    """Return a value's ``repr``, or Python's own if a user's fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return object.__repr__(value)
 
 
 def cannot_write(
@@ -258,18 +267,30 @@ def of_system() -> Iterator[None]:
     """Turn what the system lacks into an error of a run that has begun.
 
     Raises:
-        DiskError: for an ``OSError`` of that kind; others pass through.
+        DiskError: for an ``OSError`` of that kind.
+        ResourceError: if no thread or process can be started, or memory is full.
+        Exception: others pass through.
     """
     try:
         yield
-    except OSError as error:
+    except (OSError, RuntimeError, MemoryError) as error:
         if not (mend := remedy(error)):
             raise
-        raise DiskError(f"{lacking(error)}; {_kept(mend)}") from error
+        kind = DiskError if isinstance(error, OSError) else ResourceError
+        raise kind(f"{lacking(error)}; {_kept(mend)}") from error
 
 
-def lacking(error: OSError) -> str:
-    """Return an operating system's error in words, with its file if it has one."""
+def no_process(error: OSError) -> ResourceError:
+    """Return the error of a run that has begun, and for which the system starts no process."""
+    return ResourceError(f"a process cannot be started: {_why(error)}; {_kept(_PROCESSES)}")
+
+
+def lacking(error: BaseException) -> str:
+    """Return what the system lacks in words, with the file if it is about one."""
+    if isinstance(error, MemoryError):
+        return "the memory is full"
+    if not isinstance(error, OSError):
+        return "the system starts no more threads"
     return ": ".join(str(part) for part in (error.filename, _why(error)) if part)
 
 
@@ -278,9 +299,15 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error.strerror or error)
 
 
-def remedy(error: OSError) -> str:
+def remedy(error: BaseException) -> str:
     """Return what to do about what the system lacks; empty if it lacks nothing."""
-    return _MENDS.get(error.errno or 0, "")
+    if isinstance(error, OSError):
+        return _MENDS.get(error.errno or 0, "")
+    if isinstance(error, MemoryError):
+        return _MENDS[errno.ENOMEM]
+    # Python has no class of its own for it.
+    no_thread = type(error) is RuntimeError and str(error) == "can't start new thread"
+    return _PROCESSES if no_thread else ""
 
 
 def _kept(mend: str) -> str:

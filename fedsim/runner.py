@@ -36,11 +36,13 @@ from fedsim.running.resuming import (
     restore_configuration,
 )
 from fedsim.simulation.loop import Simulation
+from fedsim.streams import streams_kept
 from fedsim.usercode.sources import UserCode
 
 LISTENER = Kind("a fedsim.running.jobs.Listener", lambda value: isinstance(value, Listener))
 
 
+@streams_kept()
 def run(
     experiment: Experiment,
     *,
@@ -78,6 +80,7 @@ def run(
     return folder
 
 
+@streams_kept()
 def resume(
     folder: str | Path,
     *,

@@ -9,16 +9,18 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError
 
 from fedsim.config.words import explain, short
 from fedsim.errors import ConfigError, plain
-from fedsim.usercode.calling import words_of
+from fedsim.usercode.calling import user_code, words_of
 from fedsim.yamltext import parse_yaml
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
@@ -33,13 +35,37 @@ def validate(model: type[Model], values: Settings, where: str) -> Model:
 
     Raises:
         ConfigError: for the first wrong key or value, named by its dotted path.
+        UserCodeError: if a check in a user's own class of settings fails in another way than by
+            ``ValueError`` or ``AssertionError``.
+    """
+    # Fedsim's own schema, which has no place, calls no code of a user's.
+    with user_code(f"{where}: its settings cannot be checked") if where else nullcontext():
+        try:
+            found = model.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(explain(error, model, values, where)) from None
+        _refuse_nonsense(values, dumped(found, where), where)
+    return found
+
+
+def dumped(checked: BaseModel, where: str, *, as_json: bool = False) -> dict[str, Any]:
+    """Return checked settings as a mapping.
+
+    Args:
+        checked: the settings.
+        where: their place, or an empty string.
+        as_json: with values that a file can hold.
+
+    Raises:
+        ConfigError: if a value is of a class that cannot be written.
     """
     try:
-        found = model.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(explain(error, model, values, where)) from None
-    _refuse_nonsense(values, found.model_dump(by_alias=True), where)
-    return found
+        return checked.model_dump(mode="json" if as_json else "python", by_alias=True)
+    except PydanticSerializationError as error:
+        raise ConfigError(
+            f"{where}: its settings cannot be written to a file: {words_of(error)}; expected "
+            "numbers, texts, lists, mappings and dataclasses of them"
+        ) from None
 
 
 def constructor_schema(target: type, section: str) -> type[BaseModel]:
@@ -47,7 +73,14 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
 
     Raises:
         ConfigError: if the constructor's signature or annotations cannot be understood.
+        UserCodeError: if a class that they name, or a default of its, raises.
     """
+    name = f"{target.__module__}:{target.__qualname__}"
+    with user_code(f"{section}.name: {name}: its constructor cannot be understood"):
+        return _constructor_schema(target, section)
+
+
+def _constructor_schema(target: type, section: str) -> type[BaseModel]:
     found: dict[str, Any] = {}
     try:
         for name, parameter in inspect.signature(target, eval_str=True).parameters.items():
@@ -70,7 +103,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
             ser_json_inf_nan="constants",
         )
         return create_model(f"{section}:{target.__name__}", __config__=config, **found)
-    except (NameError, TypeError, ValueError, PydanticUserError) as error:
+    except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
             f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
             f"constructor cannot be understood: {words_of(error)}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedsim import errors
+from fedsim.cli.failures import explain
 from fedsim.errors import (
     ConfigError,
     DiskError,
@@ -175,3 +176,30 @@ def test_a_file_that_the_system_does_not_open_is_not_damaged(number: int) -> Non
     other = cannot_read(Path("a/b"), OSError(errno.EIO, "x"), "; restore it")
     assert type(other) is RunFolderError
     assert str(other) == f"a/b: cannot be read: {os.strerror(errno.EIO)}; restore it"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            RuntimeError("can't start new thread"),
+            "the system starts no more threads; what was recorded is kept: close other programs, "
+            "or raise the limit of processes and threads (ulimit -u), then resume the run",
+        ),
+        (
+            MemoryError(),
+            "the memory is full; what was recorded is kept: free memory, then resume the run",
+        ),
+    ],
+)
+def test_threads_and_memory_are_resources(error: Exception, words: str) -> None:
+    with pytest.raises(ResourceError) as caught, of_system():
+        raise error
+    assert (str(caught.value), caught.value.exit_code) == (words, 4)
+    failure = explain(error)
+    assert (failure.kind, failure.exit_code) == ("ResourceError", 4)
+
+
+def test_other_errors_are_not_a_lack_of_threads() -> None:
+    with pytest.raises(RuntimeError, match=r"^mine$"), of_system():
+        raise RuntimeError("mine")
