@@ -72,8 +72,10 @@ def test_what_was_closed_before_stays_closed(
 
 
 def test_without_a_descriptor_what_is_printed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_descriptor(number: int) -> None:
-        raise OSError(9, "Bad file descriptor")
+    fstat = os.fstat
+
+    def no_descriptor(number: int) -> os.stat_result:
+        return fstat(-1 if number == 1 else number)
 
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(os, "fstat", no_descriptor)

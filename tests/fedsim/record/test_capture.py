@@ -140,7 +140,7 @@ def test_a_log_ends_though_a_stream_was_replaced_by_something_odd(
 
     with streams_kept(), keep(Log(tmp_path / "a.log", "server")):
         print("printed", flush=True)
-        sys.stdout = Odd()  # type: ignore[assignment]
+        sys.stdout = Odd()
         del sys.stderr
     assert turns(tmp_path / "a.log") == [("server", "printed\n")]
 

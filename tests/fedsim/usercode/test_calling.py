@@ -118,7 +118,7 @@ class WordedError(Exception):
 
 class NotedError(Exception):
     @property
-    def __notes__(self) -> list[str]:
+    def __notes__(self) -> list[str]:  # type: ignore[override]
         raise RuntimeError("no notes")
 
 
