@@ -288,7 +288,7 @@ def no_process(error: OSError) -> ResourceError:
 def lacking(error: BaseException) -> str:
     """Return what the system lacks in words, with the file if it is about one."""
     if isinstance(error, MemoryError):
-        return "the memory is full"
+        return ": ".join(filter(None, ("the memory is full", str(error))))  # numpy says of what
     if not isinstance(error, OSError):
         return "the system starts no more threads"
     return ": ".join(str(part) for part in (error.filename, _why(error)) if part)

@@ -190,6 +190,10 @@ def test_a_file_that_the_system_does_not_open_is_not_damaged(number: int) -> Non
             MemoryError(),
             "the memory is full; what was recorded is kept: free memory, then resume the run",
         ),
+        (
+            MemoryError("1 TiB"),
+            "the memory is full: 1 TiB; what was recorded is kept: free memory, then resume the run",
+        ),
     ],
 )
 def test_threads_and_memory_are_resources(error: Exception, words: str) -> None:
