@@ -192,7 +192,8 @@ def test_a_file_that_the_system_does_not_open_is_not_damaged(number: int) -> Non
         ),
         (
             MemoryError("1 TiB"),
-            "the memory is full: 1 TiB; what was recorded is kept: free memory, then resume the run",
+            "the memory is full: 1 TiB; what was recorded is kept: free memory, "
+            "then resume the run",
         ),
     ],
 )
