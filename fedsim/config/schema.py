@@ -16,11 +16,12 @@ from typing import Annotated, Any, TypeVar
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from fedsim.config.words import explain, short
 from fedsim.errors import ConfigError, plain
 from fedsim.usercode.calling import user_code, words_of
+from fedsim.usercode.given import name_of
 from fedsim.yamltext import parse_yaml
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
@@ -38,14 +39,17 @@ def validate(model: type[Model], values: Settings, where: str) -> Model:
         UserCodeError: if a check in a user's own class of settings fails in another way than by
             ``ValueError`` or ``AssertionError``.
     """
+    checked, mistakes = None, list[ErrorDetails]()
     # Fedsim's own schema, which has no place, calls no code of a user's.
     with user_code(f"{where}: its settings cannot be checked") if where else nullcontext():
         try:
-            found = model.model_validate(values)
+            checked = model.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(explain(error, model, values, where)) from None
-        _refuse_nonsense(values, dumped(found, where), where)
-    return found
+            mistakes = error.errors()
+    if checked is None:
+        raise ConfigError(explain(mistakes, model, values, where))
+    _refuse_nonsense(values, dumped(checked, where), where)
+    return checked
 
 
 def dumped(checked: BaseModel, where: str, *, as_json: bool = False) -> dict[str, Any]:
@@ -75,8 +79,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
         ConfigError: if the constructor's signature or annotations cannot be understood.
         UserCodeError: if a class that they name, or a default of its, raises.
     """
-    name = f"{target.__module__}:{target.__qualname__}"
-    with user_code(f"{section}.name: {name}: its constructor cannot be understood"):
+    with user_code(f"{section}.name: {name_of(target)}: its constructor cannot be understood"):
         return _constructor_schema(target, section)
 
 
@@ -105,8 +108,8 @@ def _constructor_schema(target: type, section: str) -> type[BaseModel]:
         return create_model(f"{section}:{target.__name__}", __config__=config, **found)
     except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
-            f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
-            f"constructor cannot be understood: {words_of(error)}"
+            f"{section}.name: {name_of(target)}: the annotations of its constructor cannot be "
+            f"understood: {words_of(error)}"
         ) from None
 
 
@@ -143,7 +146,7 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {plain(given)}")
     number = isinstance(checked, (int, float)) and not isinstance(checked, bool)
-    if isinstance(given, str) and number and not _is_written(given, checked):
+    if isinstance(given, str) and number and _only_python_reads(given, checked):
         kind = "a whole number" if isinstance(checked, int) else "a number"
         hint = f"; did you mean {checked}?" if math.isfinite(checked) else ""
         raise ConfigError(f"{path}: expected {kind}, got {short(given)}{hint}")
@@ -161,10 +164,17 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
             _refuse_nonsense(before, after, f"{path}.{i}")
 
 
-def _is_written(text: str, number: float) -> bool:
-    """Return whether a text is a number as YAML writes it; Python reads more, such as ``1_000``."""
+def _only_python_reads(text: str, number: float) -> bool:
+    """Return whether a text is a number as Python writes it, but not YAML, such as ``1_000``.
+
+    What neither reads as that number was converted by a class of the user's own.
+    """
     try:
+        if str(float(text)) != str(float(number)):  # NaN is not equal to itself
+            return False
         read = parse_yaml(text)
-    except yaml.YAMLError:
+    except (ValueError, OverflowError):
         return False
-    return isinstance(read, (int, float)) and not isinstance(read, bool) and read == number
+    except yaml.YAMLError:
+        return True
+    return isinstance(read, bool) or not isinstance(read, (int, float)) or read != number

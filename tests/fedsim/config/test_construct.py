@@ -426,6 +426,49 @@ class TestUsersChecks:
         assert raised in caught.value.user_traceback
         assert "construct.py" not in caught.value.user_traceback
 
+    def test_an_error_whose_words_fail(self, here: Path, user_module: UserModule) -> None:
+        raised = "raise type('Odd', (ValueError,), {'__str__': lambda self: 1 / 0})"
+        name = f"{user_module(CHECKED.format(kind='Strict', raised=raised))}:Mine"
+        with pytest.raises(UserCodeError, match=r"^scenario: its settings cannot be checked: "):
+            resolve("scenario", here, name=name, inner={"depth": 2})
+
+    def test_a_mistake_in_explaining_is_not_the_users(
+        self, here: Path, user_module: UserModule, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> str:
+            raise LookupError("ours")
+
+        monkeypatch.setattr("fedsim.config.schema.explain", fail)
+        name = f"{user_module(CHECKED.format(kind='Plain', raised='pass'))}:Mine"
+        with pytest.raises(LookupError, match=r"^ours$"):
+            resolve("scenario", here, name=name, inner=5)
+
+    def test_texts_that_a_class_converts_to_numbers(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        module = user_module(
+            """
+            from typing import Annotated
+            from pydantic import BaseModel, BeforeValidator
+
+            def size(given):
+                return int(given[:-1]) * 1000 if str(given).endswith("k") else given
+
+            class Group(BaseModel):
+                ratio: float = 1.0
+
+            class Mine:
+                def __init__(self, size: Annotated[int, BeforeValidator(size)] = 1,
+                             group: Group = Group()): ...
+            """
+        )
+        assert resolve("scenario", here, name=f"{module}:Mine", size="3k")["size"] == 3000
+        with pytest.raises(ConfigError, match=r"group\.ratio: expected a number, got 'nan'$"):
+            resolve("scenario", here, name=f"{module}:Mine", group={"ratio": "nan"})
+        for text in ("3_0", "٣"):
+            with pytest.raises(ConfigError, match=f"size: expected a whole number, got '{text}'; "):
+                resolve("scenario", here, name=f"{module}:Mine", size=text)
+
     def test_a_class_that_has_no_schema(self, here: Path, user_module: UserModule) -> None:
         raised = "raise RuntimeError('mine')"
         name = f"{user_module(CHECKED.format(kind='Schemaless', raised=raised))}:Mine"
