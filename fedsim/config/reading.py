@@ -65,7 +65,7 @@ def _in_folder(path: Path) -> str:
     told = shlex.quote(str(path))
     if (path / "origin.yaml").exists():
         again = shlex.quote(str(path / "config.yaml"))
-        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it anew"
+        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it again"
     files = (one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
     found = list(islice(filter(_is_configuration, files), 2))
     if len(found) == 1:  # of several, none is meant more than another

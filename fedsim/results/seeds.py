@@ -237,7 +237,7 @@ class SeedRun:
             "seed": self.seed,
             "folder": str(self.folder.path),
             "status": status,
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
+            **({"warnings": list(told)} if (told := self.warnings) else {}),
         }
         if status != "done":
             return found

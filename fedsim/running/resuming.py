@@ -120,11 +120,11 @@ def require_whole(folder: Path) -> None:
     seeds = ",".join(map(str, sorted({one.seed for own in lost.values() for one in own})))
     given = given_to(folder)
     config = shlex.quote(str(folder / "config.yaml"))
-    anew = f"run it anew, with seeds {seeds}" if given else f"fedsim run {config} --seeds {seeds}"
+    again = f"run it again with seeds {seeds}" if given else f"fedsim run {config} --seeds {seeds}"
     told = "; ".join(f"{'; '.join(one.name for one in own)}: {why}" for why, own in lost.items())
     raise LostRecordError(
-        f"{folder}: done, but not all of its record is left: {told}. Mend what is damaged, then "
-        f"continue with: {how_to_resume(folder, given)}; or begin a new run: {anew}"
+        f"{folder}: done, but not all of its record is left: {told}. Repair what is "
+        f"damaged, then continue with: {how_to_resume(folder, given)}; or start a new run: {again}"
     )
 
 
