@@ -20,15 +20,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fedsim.errors import (
-    ConfigError,
-    Interrupted,
-    RunError,
-    RunFolderError,
-    cannot_read,
-    cannot_write,
-)
+from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError
 from fedsim.space import Array
+from fedsim.systemerrors import cannot_read, cannot_write
 from fedsim.yamltext import format_yaml, parse_yaml
 
 NOISE_CONTROL = " (noise only)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fedsim.errors import cannot_read
+from fedsim.systemerrors import cannot_read
 
 _SEED = re.compile(r"seed-\d{1,18}")
 _FILES = ("config.yaml", "manifest.json", "journal.jsonl")
