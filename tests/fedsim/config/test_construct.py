@@ -465,9 +465,8 @@ class TestUsersChecks:
         assert resolve("scenario", here, name=f"{module}:Mine", size="3k")["size"] == 3000
         with pytest.raises(ConfigError, match=r"group\.ratio: expected a number, got 'nan'$"):
             resolve("scenario", here, name=f"{module}:Mine", group={"ratio": "nan"})
-        for text in ("3_0", "٣"):
-            with pytest.raises(ConfigError, match=f"size: expected a whole number, got '{text}'; "):
-                resolve("scenario", here, name=f"{module}:Mine", size=text)
+        with pytest.raises(ConfigError, match=r"size: expected a whole number, got '3_0'; did you"):
+            resolve("scenario", here, name=f"{module}:Mine", size="3_0")
 
     def test_a_class_that_has_no_schema(self, here: Path, user_module: UserModule) -> None:
         raised = "raise RuntimeError('mine')"
