@@ -25,6 +25,7 @@ from fedsim.actors.address import reachable
 from fedsim.errors import ResourceError, RunFolderError
 from fedsim.record.locking import is_locked, locked
 from fedsim.resources import usable_cpus
+from fedsim.usercode.calling import words_of
 
 SHUTDOWN_SECONDS = 30.0
 """How long Ray may take to end. Its processes end with this one at the latest."""
@@ -207,7 +208,7 @@ class _Connection(threading.Thread):
 
 def _words(error: Exception) -> str:
     """Return an error's kind and the first line of its message: what follows are guesses."""
-    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    return words_of(error).partition("\n")[0]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from fedsim.errors import ResourceError, UserCodeError
 from fedsim.resources import Resources
+from fedsim.usercode.calling import words_of
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -89,7 +90,7 @@ def unforeseen(what: str, error: RayTaskError) -> UserCodeError:
         what: what failed, as the start of the message.
         error: as Ray raised it.
     """
-    summary = f"{what} failed: {type(error.cause).__name__}: {error.cause}"
+    summary = f"{what} failed: {words_of(error.cause)}"
     return UserCodeError(summary, _COLOURS.sub("", str(error.traceback_str)))
 
 

@@ -19,6 +19,7 @@ from fedsim.record.capture import captured
 from fedsim.record.logfolder import LogFolder
 from fedsim.resources import Resources, declared_resources
 from fedsim.simulation.evaluation import build_objective
+from fedsim.usercode.calling import words_of
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def objectives_of(
         if isinstance(error.cause, FedsimError):
             raise error.cause from None
         raise RunError(
-            f"the objectives cannot be sent to Ray tasks: {error.cause}; objectives that "
+            f"the objectives cannot be sent to Ray tasks: {words_of(error.cause)}; objectives that "
             "declare resources must be picklable"
         ) from None
     except RayError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedsim.arguments import TEXTS, WHOLES, check_arguments
+from fedsim.arguments import TEXTS, WHOLES, as_plain, check_arguments
 from fedsim.dashboards.curves import AXES, Axis, Chart, Curve, Panel, chart
 from fedsim.errors import ConfigError, RunFolderError, of_option
 from fedsim.means import means, standard_errors
@@ -89,7 +89,7 @@ def agents_chart(
     if name not in OF_AGENTS:
         words = f"metric: expected one of {', '.join(OF_AGENTS)} of single agents, got {name!r}"
         raise of_option("--metric", ConfigError(words))
-    shown, notes = _shown(found, agents)
+    shown, notes = _shown(found, as_plain(agents))
     notes = [*missing, *filter(None, (one.left_out(one.last) for one in found)), *notes]
     directions = {one.direction for one in found}
     panels: dict[tuple[AgentId, str], list[Curve]] = {}

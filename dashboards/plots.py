@@ -91,8 +91,7 @@ def save(figure: Figure, path: str | Path) -> Path:
         if target.is_file():  # what is left of it is no picture
             with suppress(OSError):
                 target.unlink()
-        remedy = "make room, then draw it with `fedsim plot`"
-        raise cannot_write(target, error, remedy) from error
+        raise cannot_write(target, error, "draw it with `fedsim plot`") from error
     return target
 
 

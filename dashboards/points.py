@@ -144,6 +144,7 @@ def _of_variant(
         return None, [f"{label} is left out: {_no_point(first, agent)}"]
     lost = first.lost_journal()
     notes = [*filter(None, [first.so_far(), lost and f"{first.name}: {lost}"])]
+    notes += [f"{first.name}: {doubt}" for doubt in first.doubts]  # of the optimum that is drawn
     if others:
         notes.append(f"{label}: seed {first.seed} of {len(seeds)}; --seed shows another")
     return panel, notes

@@ -7,10 +7,28 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from fedsim.errors import ConfigError, plain
 
 LEAST_INCHES, MOST_INCHES = 1, 100
 """Of a picture's width and height."""
+
+
+LONGEST_RANGE = 1_000_000
+"""A longer ``range`` is not made a list: it may not fit into memory."""
+
+
+def as_plain(value: Any) -> Any:
+    """Return Python's own value for one of numpy's, and a list for an array or a ``range``.
+
+    Anything else, and a ``range`` that is very long, is returned as it is.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, range) and not value[LONGEST_RANGE:]:
+        return list(value)
+    return value
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,8 @@ def _are_texts(value: Any) -> bool:
 
 
 def _are_whole(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(map(_is_whole, value))
+    listed = as_plain(value)
+    return isinstance(listed, (list, tuple)) and all(map(_is_whole, listed))
 
 
 TEXT = Kind("text", lambda value: isinstance(value, str))

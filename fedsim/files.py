@@ -20,7 +20,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fedsim.errors import ConfigError, Interrupted, RunError, RunFolderError, cannot_write
+from fedsim.errors import (
+    ConfigError,
+    Interrupted,
+    RunError,
+    RunFolderError,
+    cannot_read,
+    cannot_write,
+)
 from fedsim.space import Array
 from fedsim.yamltext import format_yaml, parse_yaml
 
@@ -109,7 +116,7 @@ def read_yaml(path: Path, *, kept: bool = False) -> dict[str, Any]:
     try:
         found = parse_yaml(path.read_text("utf-8"))
     except OSError as error:
-        raise RunFolderError(f"{path}: cannot be read: {error.strerror}{advice}") from error
+        raise cannot_read(path, error, advice, begun=kept) from error
     except UnicodeDecodeError as error:
         raise RunFolderError(f"{path}: not a text file in UTF-8: {error}{advice}") from error
     except yaml.YAMLError as error:
@@ -212,7 +219,9 @@ def load_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise RunFolderError(f"{path}: cannot be read: {error}") from error
 
 

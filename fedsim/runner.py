@@ -32,14 +32,17 @@ from fedsim.running.resuming import (
     note_new_code,
     require_same_record,
     require_same_run,
+    require_whole,
     restore_configuration,
 )
 from fedsim.simulation.loop import Simulation
+from fedsim.streams import streams_kept
 from fedsim.usercode.sources import UserCode
 
 LISTENER = Kind("a fedsim.running.jobs.Listener", lambda value: isinstance(value, Listener))
 
 
+@streams_kept()
 def run(
     experiment: Experiment,
     *,
@@ -77,6 +80,7 @@ def run(
     return folder
 
 
+@streams_kept()
 def resume(
     folder: str | Path,
     *,
@@ -98,6 +102,7 @@ def resume(
     Raises:
         RunFolderError: if it is not a run folder.
         ConfigError: if an override is wrong, or may not change.
+        LostRecordError: if all is done now, but a seed that was done before has lost its journal.
         FedsimError: as in :func:`run`.
     """
     path = user_path(folder)
@@ -112,6 +117,7 @@ def resume(
             restore_configuration(one, experiment.variants[label], seed)
         left = sum(not is_done(one) for _, _, one in _folders(experiment, path))
         if not left:
+            require_whole(path)
             return path
         parse_jobs(jobs)
         checks = check(experiment)
@@ -125,6 +131,7 @@ def resume(
         if changed:
             note_changes(path, origin, experiment, changed, made)
         execute(path, made, placement, experiment.config, checks, listener or Listener())
+        require_whole(path)
     return path
 
 

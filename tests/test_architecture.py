@@ -16,6 +16,7 @@ FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenario
 GROUND = (
     "errors",
     "signals",
+    "streams",
     "rng",
     "keys",
     "fingerprints",

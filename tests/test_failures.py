@@ -145,6 +145,9 @@ class TestMistakes:
             (("run", "mising.yaml"), "mising.yaml: neither a file nor a ready configuration"),
             (("run", "syntetic"), "did you mean 'synthetic'?"),
             (("run", "."), ".: a folder; expected a configuration file, or a ready one"),
+            (("run", "none"), "none: a folder; expected a configuration file, or a ready one"),
+            (("run", "one"), "one: a folder; expected a file: did you mean 'one/b.yml'?"),
+            (("run", "two"), "two: a folder; expected a configuration file, or a ready one"),
             (("run", "--data", "nowhere"), "--data: expected the folder of the data sets"),
             (("resume", "nowhere"), "nowhere: not a run folder"),
             (("show", "nowhere"), "nowhere: not a run folder"),
@@ -154,6 +157,11 @@ class TestMistakes:
     def test_something_missing(
         self, fedsim: Callable[..., Outcome], arguments: tuple[str, ...], message: str
     ) -> None:
+        for file in ("none/a.yaml", "one/a.yaml", "two/a.yaml"):
+            Path(file).parent.mkdir()
+            Path(file).write_text("jobs: []\n")
+        for file in ("one/b.yml", "two/b.yaml", "two/c.yaml"):
+            write(small(), file)
         got = fedsim(*arguments)
         assert got.code == 2
         assert message in got.err
@@ -198,6 +206,7 @@ class TestUsersCode:
             ),
             ("return None", "the objective returned NoneType (agent 1, round 2", 0),
             ("raise KeyError('[red]x')", "the objective raised KeyError (agent 1, round 2", 1),
+            ("raise ValueError()", "}) what was recorded is kept; continue with", 1),
             ("sys.exit(0)", "the objective raised SystemExit (agent 1, round 2", 1),
             (
                 "while not Path('mended').exists(): time.sleep(0.01)",
@@ -261,6 +270,29 @@ class TestDisk:
         assert "cannot be written: File too large; what was recorded is kept: make room" in words
         assert "Traceback" not in words
         assert 0 < len(lines_of()) < 7
+        assert resumed() == expected
+
+    @pytest.mark.heavy
+    def test_no_more_open_files_while_it_runs(
+        self, fedsim: Callable[..., Outcome], user_module: UserModule
+    ) -> None:
+        """The limit is that of what is open in round 2: the next file is the checkpoint."""
+        limit = "len(os.listdir('/dev/fd')) - 1"
+        trouble = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit},) * 2)"
+        write(users_config(user_module, trouble))
+        expected = uninterrupted()
+        Path("mended").unlink()
+        command = [*COMMAND, "run", "run.yaml", "--json"]
+        got = subprocess.run(command, capture_output=True, text=True, check=False)
+        words = " ".join(got.stderr.split())
+        assert got.returncode == 3, words
+        assert "Too many open files; what was recorded is kept: raise the limit of open" in words
+        assert words.endswith("continue with: fedsim resume runs/small-1")
+        assert "Traceback" not in words
+        error = json.loads(got.stdout)["error"]
+        assert (error["kind"], error["exit_code"], error["resumable"]) == ("DiskError", 3, True)
+        assert error["folder"] == "runs/small-1"
+        Path("mended").touch()
         assert resumed() == expected
 
     @pytest.mark.parametrize("name", ["timings.jsonl", "checkpoint.npz", "observations.parquet"])

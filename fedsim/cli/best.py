@@ -35,6 +35,7 @@ def best(
     from fedsim.cli.tables import print_table
     from fedsim.results.analysis import load
     from fedsim.results.best import best_of
+    from fedsim.results.seeds import warnings_of
 
     run = load(folder)
     points, missing = run.read_best()
@@ -49,10 +50,12 @@ def best(
         by_seed.setdefault((one.variant, one.seed), []).append(one)
     winners = {key: best_of(own) for key, own in by_seed.items()}
     of_all = best_of(winners.values()) if len({one.direction for one in chosen}) == 1 else None
+    seeds = {(one.variant, one.seed): one for one in run.runs if (one.variant, one.seed) in by_seed}
     if as_json:
         runs = [
             {"variant": variant, "seed": seed, "best": asdict(winners[variant, seed])}
             | {"agents": [asdict(one) for one in own]}
+            | ({"warnings": list(told)} if (told := seeds[variant, seed].warnings) else {})
             for (variant, seed), own in by_seed.items()
         ]
         overall = asdict(of_all) if of_all else None
@@ -66,6 +69,8 @@ def best(
     errors = make_console(stderr=True)
     for sentence in missing:
         print_text(errors, f"incomplete: {sentence}", "yellow")
+    for sentence in warnings_of({one.name: one for one in seeds.values()}):
+        print_text(errors, f"warning: {sentence}", "yellow")
 
 
 def _number(agent: str | None) -> int | None:

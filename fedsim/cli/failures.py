@@ -13,8 +13,17 @@ import typer
 
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.session import Session
-from fedsim.errors import KEPT, FedsimError, Interrupted, UserCodeError
-from fedsim.usercode.calling import shortened
+from fedsim.errors import (
+    KEPT,
+    UNREADABLE,
+    FedsimError,
+    Interrupted,
+    ResourceError,
+    UserCodeError,
+    lacking,
+    remedy,
+)
+from fedsim.usercode.calling import shortened, whole_traceback, words_of
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -63,7 +72,7 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         told = error.user_traceback if isinstance(error, UserCodeError) else ""
         return Failure(
             type(error).__name__,
-            shortened(error.of_command_line, MOST_CHARACTERS),
+            shortened(error.of_command_line, MOST_CHARACTERS) or type(error).__name__,
             stopped if isinstance(error, Interrupted) else error.exit_code,
             None if error.folder is None else str(error.folder),
             told,
@@ -71,6 +80,9 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         return Failure("UsageError", "the current folder was removed; change to another", USAGE)
+    if remedy(error) and getattr(error, "errno", None) in (None, *UNREADABLE):
+        words = f"{lacking(error)}; {remedy(error)}, then try again"
+        return Failure(ResourceError.__name__, words, ResourceError.exit_code)
     if isinstance(error, OSError):
         words = f"{error.filename}: cannot be read or written: {error.strerror}"
         return Failure("OSError", words, FedsimError.exit_code)
@@ -91,7 +103,7 @@ def report(failure: Failure, error: BaseException, session: Session) -> None:
     if again := _how_to_go_on(failure):
         print_text(console, again)
     if session.verbose:
-        print_text(console, "".join(traceback.format_exception(error)))
+        print_text(console, whole_traceback(error))
     if session.as_json:
         print_json({"error": {**asdict(failure), "traceback": failure.traceback or None}})
 
@@ -111,7 +123,7 @@ def _internal(error: BaseException) -> str:
     """Return a fault of fedsim in words; the place helps to find out whether it is known."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
-    words = shortened(f"{type(error).__name__}: {error}", MOST_CHARACTERS)
+    words = shortened(words_of(error), MOST_CHARACTERS)
     return (
         f"a fault in fedsim: {words}{place}. Please report it, with what `fedsim -v ...` prints "
         "for the same command"

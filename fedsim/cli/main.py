@@ -5,6 +5,7 @@ Its top imports next to nothing: whoever sends a signal while the rest is loaded
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import os
 import signal
@@ -15,8 +16,12 @@ from fedsim.cli.session import Session
 from fedsim.cli.streams import discard_output, forget_impossible_size, make_usable
 from fedsim.errors import Interrupted
 from fedsim.signals import StopSignals
+from fedsim.streams import streams_kept
 
 PROGRAM = "fedsim"
+
+_NOT_OF_STREAM = (errno.ENOENT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that writing to an open stream does not have."""
 
 
 def main() -> None:
@@ -28,7 +33,8 @@ def main() -> None:
             faulthandler.enable(sys.__stderr__)  # a crash in C code says where
         make_usable()
         forget_impossible_size(os.environ)
-        code = run_command(sys.argv[1:], stops)
+        with streams_kept():
+            code = run_command(sys.argv[1:], stops)
         sys.stdout.flush()
     except KeyboardInterrupt as error:  # before or after the command's own answer to it
         print(str(error) or stops.words, file=sys.stderr)
@@ -59,8 +65,8 @@ def run_command(arguments: Sequence[str], stops: StopSignals | None = None) -> i
     except SystemExit as error:  # completion has printed, or click or rich met a broken pipe
         return _output_failed(BrokenPipeError()) if error.code else 0
     except (Exception, KeyboardInterrupt) as error:
-        # Files have names, and the current folder that is gone has its own error.
-        of_stream = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        # Files have names, and the current folder that is gone and open files have own errors.
+        of_stream = isinstance(error, OSError) and error.errno not in _NOT_OF_STREAM
         if of_stream and getattr(error, "filename", None) is None:
             return _output_failed(error)
         from fedsim.cli.failures import explain, report

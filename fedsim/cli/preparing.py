@@ -57,7 +57,7 @@ def init(
     try:
         path.write_text(text, "utf-8")
     except OSError as error:
-        raise cannot_write(path, error, "make room, then write it again") from error
+        raise cannot_write(path, error, "write it again") from error
     print(f"{path} written; edit it, then: fedsim run {path}")
 
 

@@ -15,8 +15,6 @@ from fedsim.cli.options import JobsOption, JsonOption, QuietOption, SetOption, V
 from fedsim.errors import ConfigError
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
-    from rich.table import Table
-
     from fedsim.results.claims import Judged
     from fedsim.results.figures import Figure
 
@@ -175,47 +173,17 @@ def _record(one: Judged) -> dict[str, Any]:
 
 
 def _print_result(judged: list[Judged], result: dict[str, Any], found: Figure) -> None:
+    from fedsim.cli.claimtables import claims_table
     from fedsim.cli.tables import print_table
 
     console = make_console()
     print_text(console, f"claim: {found.claim}")
-    print_table(console, _table(judged, result["metric"], result["rounds"]))
+    print_table(console, claims_table(judged, result["metric"], tuple(result["rounds"])))
     if found.published is not None:
         print_text(console, f"published values in the picture: {found.published.source}")
     for note in result["notes"]:
         print_text(console, f"note: {note}", "yellow")
     print_text(console, f"folder  {result['folder']}\npicture {result['picture']}")
-
-
-def _table(judged: list[Judged], metric: str, rounds: list[int]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from fedsim.results.digits import significant, with_error
-    from fedsim.results.metrics import TIMES
-
-    first, last = rounds
-    when = f"mean of rounds {first} to {last}" if first < last else f"after round {last}"
-    title = TIMES.get(metric) or f"{metric.replace('_', ' ')}, {when}"
-    table = Table(title=title, box=None, pad_edge=False)
-    table.add_column("claim", overflow="fold", min_width=20)
-    for name in ("score", "other", "gain", "p, corrected", "verdict"):
-        table.add_column(name, justify="right")
-    for one in judged:
-        words = "as good as" if one.claimed.alike else "better than"
-        by = one.claimed.metric
-        which = "" if by is None else f", in {by.replace('_', ' ')}"
-        gain = with_error(one.difference.gain, one.difference.standard_error, "+")
-        p = one.difference.p_corrected
-        table.add_row(
-            escape(f"{one.claimed.better} {words} {one.claimed.worse}{which}"),
-            with_error(*one.score),
-            with_error(*one.other_score),
-            gain,
-            "" if p != p else significant(p, 2),
-            escape(one.verdict),
-        )
-    return table
 
 
 def _show_losses(head: dict[str, Any], found: Figure, as_json: bool) -> None:

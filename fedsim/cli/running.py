@@ -20,6 +20,7 @@ from fedsim.cli.options import (
     SetOption,
     VerboseOption,
 )
+from fedsim.streams import streams_kept
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from fedsim.running.jobs import Listener
@@ -111,11 +112,8 @@ def resume(
         finished = load(path)
         resumed = done < len(finished.runs)
         if not resumed:
-            whole = not any(one.lost_journal() for one in finished.runs)
-            rest = "there is nothing to resume" if whole else "but not all of its record is left"
-            told = f"{folder}: already done, {rest}"
             notes = make_console(stderr=True, quiet=context.obj.quiet)
-            print_text(notes, told)
+            print_text(notes, f"{folder}: already done, there is nothing to resume")
         console = make_console(quiet=as_json and context.obj.quiet)
         result = {**close(finished, console), "resumed": resumed}
     if as_json:
@@ -132,7 +130,7 @@ def followed(context: typer.Context) -> Iterator[Listener]:
         return
     from fedsim.cli.display import LiveDisplay
 
-    with LiveDisplay(make_console(stderr=True)) as display:
+    with streams_kept(), LiveDisplay(make_console(stderr=True)) as display:
         yield display
 
 

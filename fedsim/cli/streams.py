@@ -83,16 +83,20 @@ class _Lossy:
 
     def write(self, text: str) -> int:
         """Write a text, or lose it."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # closed or detached by a user's code
             return self._stream.write(text)
         return self._lose(len(text))
 
     def flush(self) -> None:
         """Flush, or lose what is buffered."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return self._stream.flush()
         self._lose(0)
         return None
+
+    def close(self) -> None:
+        """Stay open, for what is still to be said."""
+        self.flush()
 
     def _lose(self, length: int) -> int:
         with suppress(OSError, ValueError):

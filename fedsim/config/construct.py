@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from fedsim.config.limits import check_counts
 from fedsim.config.registry import METHODS, SCENARIOS, Entry
-from fedsim.config.schema import Settings, constructor_schema, validate
+from fedsim.config.schema import Settings, constructor_schema, dumped, validate
 from fedsim.config.spec import RunSpec
 from fedsim.config.words import short, written
 from fedsim.errors import ConfigError, nearest
@@ -148,7 +148,7 @@ def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, 
                 "object, which has its settings; give the class to set them here"
             )
         return {"name": name}
-    values = _checked(entry, section, given).model_dump(mode="json", by_alias=True)
+    values = dumped(_checked(entry, section, given), section, as_json=True)
     if name in (SCENARIOS if section == "scenario" else METHODS):
         check_counts(section, values)
     return {"name": name, **values}

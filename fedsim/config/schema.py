@@ -9,14 +9,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
+from pydantic_core import PydanticSerializationError
 
 from fedsim.config.words import explain, short
 from fedsim.errors import ConfigError, plain
+from fedsim.usercode.calling import user_code, words_of
+from fedsim.yamltext import parse_yaml
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
 """Arguments that fedsim supplies to constructors; they are not settings."""
@@ -30,13 +35,37 @@ def validate(model: type[Model], values: Settings, where: str) -> Model:
 
     Raises:
         ConfigError: for the first wrong key or value, named by its dotted path.
+        UserCodeError: if a check in a user's own class of settings fails in another way than by
+            ``ValueError`` or ``AssertionError``.
+    """
+    # Fedsim's own schema, which has no place, calls no code of a user's.
+    with user_code(f"{where}: its settings cannot be checked") if where else nullcontext():
+        try:
+            found = model.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(explain(error, model, values, where)) from None
+        _refuse_nonsense(values, dumped(found, where), where)
+    return found
+
+
+def dumped(checked: BaseModel, where: str, *, as_json: bool = False) -> dict[str, Any]:
+    """Return checked settings as a mapping.
+
+    Args:
+        checked: the settings.
+        where: their place, or an empty string.
+        as_json: with values that a file can hold.
+
+    Raises:
+        ConfigError: if a value is of a class that cannot be written.
     """
     try:
-        found = model.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(explain(error, model, values, where)) from None
-    _refuse_nonsense(values, found.model_dump(by_alias=True), where)
-    return found
+        return checked.model_dump(mode="json" if as_json else "python", by_alias=True)
+    except PydanticSerializationError as error:
+        raise ConfigError(
+            f"{where}: its settings cannot be written to a file: {words_of(error)}; expected "
+            "numbers, texts, lists, mappings and dataclasses of them"
+        ) from None
 
 
 def constructor_schema(target: type, section: str) -> type[BaseModel]:
@@ -44,7 +73,14 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
 
     Raises:
         ConfigError: if the constructor's signature or annotations cannot be understood.
+        UserCodeError: if a class that they name, or a default of its, raises.
     """
+    name = f"{target.__module__}:{target.__qualname__}"
+    with user_code(f"{section}.name: {name}: its constructor cannot be understood"):
+        return _constructor_schema(target, section)
+
+
+def _constructor_schema(target: type, section: str) -> type[BaseModel]:
     found: dict[str, Any] = {}
     try:
         for name, parameter in inspect.signature(target, eval_str=True).parameters.items():
@@ -67,10 +103,10 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
             ser_json_inf_nan="constants",
         )
         return create_model(f"{section}:{target.__name__}", __config__=config, **found)
-    except (NameError, TypeError, ValueError, PydanticUserError) as error:
+    except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
             f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
-            f"constructor cannot be understood: {error}"
+            f"constructor cannot be understood: {words_of(error)}"
         ) from None
 
 
@@ -100,11 +136,17 @@ def _has_default(group: type) -> bool:
 def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     """Refuse NaN, booleans that pydantic read as the numbers 1 and 0, and the reverse.
 
-    Text counts as the boolean that YAML 1.2 reads it as: ``"true"``, but not ``"on"``.
+    Text counts as what YAML 1.2 reads it as: ``"true"`` and ``"1000"`` are a boolean and a number,
+    ``"on"`` and ``"1_000"`` are not.
     """
     boolean = isinstance(given, bool) and isinstance(checked, (int, float)) and given is not checked
     if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {plain(given)}")
+    number = isinstance(checked, (int, float)) and not isinstance(checked, bool)
+    if isinstance(given, str) and number and not _is_written(given, checked):
+        kind = "a whole number" if isinstance(checked, int) else "a number"
+        hint = f"; did you mean {checked}?" if math.isfinite(checked) else ""
+        raise ConfigError(f"{path}: expected {kind}, got {short(given)}{hint}")
     if isinstance(checked, bool) and isinstance(given, (int, float, str)) and given is not checked:
         written = str(checked).lower()
         if not isinstance(given, str) or given.lower() != written:
@@ -117,3 +159,12 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     elif isinstance(given, (list, tuple)) and isinstance(checked, (list, tuple)):
         for i, (before, after) in enumerate(zip(given, checked, strict=False)):
             _refuse_nonsense(before, after, f"{path}.{i}")
+
+
+def _is_written(text: str, number: float) -> bool:
+    """Return whether a text is a number as YAML writes it; Python reads more, such as ``1_000``."""
+    try:
+        read = parse_yaml(text)
+    except yaml.YAMLError:
+        return False
+    return isinstance(read, (int, float)) and not isinstance(read, bool) and read == number

@@ -168,12 +168,18 @@ def _expected(errors: Sequence[ErrorDetails], keys: Sequence[str]) -> str:
         elif error["msg"].startswith("Input should be "):
             text = error["msg"].removeprefix("Input should be ")
         else:  # a check of the user's own
-            message = error["msg"].removeprefix("Value error, ")
-            other.append(message[:1].lower() + message[1:])
+            message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            other.append(message[:1].lower() + message[1:] or _without_words(error))
         told.append(text)
     if found := list(dict.fromkeys(filter(None, told))):
         return f"expected {', or '.join(found)}"
     return other[0]
+
+
+def _without_words(error: ErrorDetails) -> str:
+    """Return what an exception without a message says."""
+    raised = error.get("ctx", {}).get("error")
+    return f"its check raised {type(raised).__name__}"
 
 
 def _limit(value: object) -> str:

@@ -55,7 +55,7 @@ def download(
             sync(stream.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise cannot_write(path, error, "make room, then fetch it again") from error
+        raise cannot_write(path, error, "fetch it again") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

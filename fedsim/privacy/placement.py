@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from fedsim.privacy.cumulants import TILTS, Cumulants
 from fedsim.privacy.ledger import Component
@@ -113,6 +112,8 @@ def best_renyi_bound(counted: Counted, delta: float) -> float:
         tilt = np.array([math.exp(log_tilt)])
         moment = math.fsum(c.releases * one.log_moment(float(tilt[0])) for c, one in counted)
         return float(_converted(tilt, np.array([moment]), log_delta)[0])
+
+    from scipy.optimize import minimize_scalar  # takes long to import
 
     found = minimize_scalar(
         bound,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsim.errors import cannot_write
+from fedsim.errors import UNREADABLE, cannot_read, cannot_write
 from fedsim.files import writing
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Line, Recorded
@@ -80,19 +80,25 @@ class EvaluationLog:
 def kept_evaluations(path: Path, run: str, settled: int) -> list[Recorded] | None:
     """Return the evaluations that a log holds of one call, or None if it cannot be used.
 
-    It cannot if it is missing, damaged, or from another call or run. No error: the log only saves
-    work.
+    It cannot if it is missing, damaged, or from another call or run: the log only saves work.
 
     Args:
         path: the log's file.
         run: the run's fingerprint.
         settled: number of journal entries before the call.
+
+    Raises:
+        DiskError: if nothing is wrong with the file, but the system opens no more.
     """
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
         first, *rows = (unseal(b"%b\n" % x, i, needed=True) for i, x in enumerate(lines, 1))
         records = [Recorded.from_json(row["evaluation"]) for row in rows]
-    except (OSError, ValueError, TypeError, LookupError):
+    except OSError as error:
+        if error.errno in UNREADABLE:
+            raise cannot_read(path, error) from error
+        return None
+    except (ValueError, TypeError, LookupError):
         return None
     return records if first == _header(run, settled) else None
 

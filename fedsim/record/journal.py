@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsim.errors import RunFolderError
+from fedsim.errors import RunFolderError, cannot_read
 from fedsim.record.entries import Entry, Line, entry_from_json
 from fedsim.record.lines import LineWriter, unseal
 from fedsim.record.remedies import RESTART, of_damaged_line
@@ -143,7 +143,7 @@ class JournalReader:
                 f"{self._path}: not found; is this the folder of one seed?"
             ) from error
         except OSError as error:
-            raise RunFolderError(f"{self._path}: cannot be read: {error.strerror}") from error
+            raise cannot_read(self._path, error) from error
 
     def _parsed(self, raw: bytes) -> Line:
         try:

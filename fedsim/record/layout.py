@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fedsim.errors import RunFolderError
+from fedsim.errors import cannot_read
 
 _SEED = re.compile(r"seed-\d{1,18}")
 _FILES = ("config.yaml", "manifest.json", "journal.jsonl")
@@ -52,7 +52,7 @@ def subfolders(folder: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RunFolderError(f"{folder}: cannot be read: {error.strerror}") from error
+        raise cannot_read(folder, error) from error
 
 
 def run_folder_of(seed: Path) -> Path:

@@ -230,10 +230,10 @@ def _best_effort() -> Iterator[None]:
 
 def flush() -> None:
     """Write out what Python still holds back of this process's output."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:  # noqa: SIM105 - several times as fast as suppress
-            stream.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+            getattr(sys, name).flush()
+        except Exception:  # there is none, it is closed, or a user's own
             pass
 
 

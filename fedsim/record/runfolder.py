@@ -34,7 +34,14 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import RunFolderError, cannot_write, of_option
+from fedsim.errors import (
+    DiskError,
+    RunFolderError,
+    cannot_read,
+    cannot_write,
+    of_option,
+    remedy,
+)
 from fedsim.files import (
     arrays_under,
     format_json,
@@ -53,8 +60,6 @@ from fedsim.usercode.sources import NO_CODE, UserCode
 
 RUNS = Path("runs")
 """Where run folders are, unless another place is named."""
-
-NOTHING_STARTED = "nothing was started: make room, then run it again"
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,9 @@ class RunFolder:
             return {}
         try:
             found = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise cannot_read(path, error, f"; {REMAKE}") from error
+        except ValueError as error:
             raise RunFolderError(f"{path}: cannot be read: {error}; {REMAKE}") from error
         if not isinstance(found, dict):
             got = type(found).__name__
@@ -174,6 +181,8 @@ class RunFolder:
             arrays = load_arrays(self._checkpoint)
             rounds, entries, *_ = (int(count) for count in arrays["counts"])
             names = [str(name) for name in arrays.get("aggregators", ())]
+        except DiskError:
+            raise
         except (RunFolderError, KeyError, ValueError, TypeError) as error:
             why = str(error).removeprefix(f"{self._checkpoint}: ")
             raise RunFolderError(f"{self._checkpoint}: damaged ({why}); {REMAKE}") from error
@@ -214,6 +223,7 @@ def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:
 
     Raises:
         RunFolderError: if ``out`` exists, or the folder cannot be created.
+        ResourceError: if there is no room for it.
     """
     try:
         if out is not None:
@@ -240,7 +250,7 @@ def new_run_folder(name: str, out: Path | None, root: Path = RUNS) -> Path:
                 return folder
     except OSError as error:
         where = out if out is not None else root
-        raise cannot_write(where, error, NOTHING_STARTED) from error
+        raise cannot_write(where, error, begun=False) from error
 
 
 def begin(
@@ -256,16 +266,12 @@ def begin(
 
     Raises:
         RunFolderError: if it cannot be written; the folder is removed.
+        ResourceError: if there is no room for it; the folder is removed.
     """
-    try:
+    with removed_on_error(folder):
         write_yaml(folder / "origin.yaml", origin)
         write_yaml(folder / "config.yaml", config)
         keep_code(folder, code)
-    except RunFolderError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error.__cause__, OSError):
-            raise cannot_write(folder, error.__cause__, NOTHING_STARTED) from error.__cause__
-        raise
 
 
 @contextmanager
@@ -273,12 +279,18 @@ def removed_on_error(folder: Path) -> Iterator[None]:
     """Remove a new run folder, and ``runs`` if nothing else is in it, if the block fails.
 
     A block that ends the whole process leaves it.
+
+    Raises:
+        ResourceError: if it failed for lack of room, or of open files.
     """
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if folder.parent == RUNS:
             with suppress(OSError):  # other runs are in it
                 RUNS.rmdir()
+        cause = error.__cause__ if isinstance(error, RunFolderError) else error
+        if isinstance(cause, OSError) and (cause is not error or remedy(cause)):
+            raise cannot_write(folder, cause, begun=False) from cause
         raise

@@ -27,7 +27,7 @@ from fedsim.results.places import (
     resuming,
     variants_of,
 )
-from fedsim.results.seeds import SeedRun
+from fedsim.results.seeds import SeedRun, doubts_of
 
 if TYPE_CHECKING:  # takes long to import, and only tables need it
     import pandas as pd
@@ -189,6 +189,8 @@ class Run:
     def _warn(self, missing: Sequence[str]) -> None:
         if missing:
             warnings.warn(f"{self.folder} is incomplete: {'; '.join(missing)}", stacklevel=4)
+        for sentence in doubts_of({run.name: run for run in self.runs}):
+            warnings.warn(f"{self.folder}: {sentence}", stacklevel=4)
 
 
 AnyRun = Run | str | Path

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fedsim.errors import RunFolderError
+from fedsim.errors import UNREADABLE, DiskError, RunFolderError, cannot_read
 from fedsim.record.entries import Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader, journal_run, journal_sha256
 from fedsim.record.manifest import Facts
@@ -176,6 +176,8 @@ def lost_journal(folder: RunFolder) -> str:
         if expected is None or journal_sha256(folder.journal) == expected:
             return ""
     except OSError as error:
+        if error.errno in UNREADABLE:
+            raise cannot_read(folder.journal, error) from error
         return f"its journal cannot be read: {error.strerror}; {RESTART}"
     return f"its journal is not the one that it ended with{_remedy(folder)}"
 
@@ -213,6 +215,8 @@ def lost_end(folder: RunFolder, entries: int, *, torn: bool) -> str | None:
     """
     try:
         checkpoint = folder.load_checkpoint()
+    except DiskError:
+        raise
     except RunFolderError as error:
         return str(error).removeprefix(f"{folder.path}{os.sep}")
     settled = checkpoint.entries if checkpoint else 0

@@ -110,7 +110,7 @@ class SeedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What its record warns of, each once, such as a resume with other code.
+        """What its record warns of, each once, such as a resume with other code; its doubts, too.
 
         Empty if its manifest is damaged.
         """
@@ -118,7 +118,23 @@ class SeedRun:
             told = self.folder.manifest().get("warnings", [])
         except RunFolderError:
             return ()
-        return tuple(dict.fromkeys(map(str, told))) if isinstance(told, list) else ()
+        known = map(str, told) if isinstance(told, list) else ()
+        return tuple(dict.fromkeys((*known, *self.doubts)))
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What its values so far cast doubt on, such as a declared optimum that they beat.
+
+        Empty if they cannot be read.
+        """
+        try:
+            if self.status != "done":
+                return tuple(read_run(self.folder, self.facts()).doubts.sentences())
+            outcome = self.folder.manifest().get("outcome")
+        except RunFolderError:
+            return ()
+        told = outcome.get("doubts") if isinstance(outcome, dict) else None
+        return tuple(map(str, told)) if isinstance(told, list) else ()
 
     def table(self, name: str) -> pd.DataFrame:
         """Return ``observations`` or ``rounds`` so far.
@@ -258,9 +274,18 @@ def warnings_of(seeds: Mapping[str, SeedRun]) -> list[str]:
     Args:
         seeds: the seeds, by what they are called.
     """
+    return _with_seeds({name: seed.warnings for name, seed in seeds.items()})
+
+
+def doubts_of(seeds: Mapping[str, SeedRun]) -> list[str]:
+    """Return what the values of some seeds cast doubt on, as in :func:`warnings_of`."""
+    return _with_seeds({name: seed.doubts for name, seed in seeds.items()})
+
+
+def _with_seeds(said: Mapping[str, Sequence[str]]) -> list[str]:
     about: dict[str, list[str]] = {}
-    for name, seed in seeds.items():
-        for text in seed.warnings:
+    for name, texts in said.items():
+        for text in texts:
             about.setdefault(text, []).append(name)
     return [f"{_some(names)}: {text}" for text, names in about.items()]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsim.arguments import WHOLE, check_arguments
+from fedsim.arguments import WHOLE, as_plain, check_arguments
 from fedsim.config.construct import build_scenario
 from fedsim.config.experiment import prepare
 from fedsim.config.reading import require_assignments
@@ -20,10 +20,12 @@ from fedsim.rng import Keys
 from fedsim.simulation.calls import hung
 from fedsim.simulation.evaluation import build_objective, call_once
 from fedsim.space import Value
+from fedsim.streams import streams_kept
 from fedsim.usercode.calling import user_stack
 from fedsim.workload import Evaluation
 
 
+@streams_kept()
 def evaluate_once(
     scenario: object,
     point: Mapping[str, Value] | Sequence[Value],
@@ -52,6 +54,7 @@ def evaluate_once(
         UserCodeError: if the scenario or the objective raises, or misses its deadline.
     """
     check_arguments(agent=(agent, WHOLE), seed=(seed, WHOLE))
+    agent, seed = as_plain(agent), as_plain(seed)
     minimal = {"scenario": scenario, "method": {"name": "random-search"}, "rounds": 1}
     source: Any = scenario if _is_configuration(scenario) else minimal
     require_assignments(overrides)

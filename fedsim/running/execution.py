@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsim.config.model import Config
-from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
 from fedsim.files import write_atomically
 from fedsim.running.jobs import Job, Keeper, Listener, run_job
 from fedsim.running.measuring import keep
@@ -17,6 +17,7 @@ from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
 from fedsim.signals import stops_deferred, why_stopped
 from fedsim.simulation.serial import run_serial
+from fedsim.usercode.calling import words_of
 from fedsim.usercode.given import how_to_resume
 
 
@@ -49,16 +50,8 @@ def execute(
     keeper = Keeper(listener)
     try:
         keeper.planned(folder, jobs, placement.plan)
-        if placement.backend == "ray":
-            with stops_deferred():  # a Ray that is imported in part fails when the process ends
-                from fedsim.actors.launch import run_on_ray
-
-            run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), keeper)
-        elif placement.at_a_time > 1:
-            run_in_processes(jobs, placement.at_a_time, config.deadlines, keeper)
-        else:
-            for job in jobs:
-                _run_here(job, config.deadlines.evaluation, keeper)
+        with of_system():
+            _run_all(jobs, placement, config, checks, keeper)
     except (KeyboardInterrupt, Interrupted) as error:
         why = why_stopped(error)
         keeper.stopped("interrupted", why)
@@ -70,6 +63,21 @@ def execute(
         resumable = not isinstance(error, FedsimError) or error.resumable
         keeper.stopped("failed", _reason(error), traceback, resumable=resumable)
         raise
+
+
+def _run_all(
+    jobs: Sequence[Job], placement: Placement, config: Config, checks: Checks, listener: Listener
+) -> None:
+    if placement.backend == "ray":
+        with stops_deferred():  # a Ray that is imported in part fails when the process ends
+            from fedsim.actors.launch import run_on_ray
+
+        run_on_ray(jobs, placement.at_a_time, config, most_agents(checks), listener)
+    elif placement.at_a_time > 1:
+        run_in_processes(jobs, placement.at_a_time, config.deadlines, listener)
+    else:
+        for job in jobs:
+            _run_here(job, config.deadlines.evaluation, listener)
 
 
 def _run_here(job: Job, deadline: float, listener: Listener) -> None:
@@ -84,10 +92,7 @@ def _run_here(job: Job, deadline: float, listener: Listener) -> None:
 
 def _reason(error: BaseException) -> str:
     """Return an error in words; one that is not fedsim's own needs its type to be understood."""
-    kind, words = type(error).__name__, str(error)
-    if not words:
-        return kind
-    return words if isinstance(error, FedsimError) else f"{kind}: {words}"
+    return (isinstance(error, FedsimError) and str(error)) or words_of(error)
 
 
 def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:

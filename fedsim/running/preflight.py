@@ -20,6 +20,7 @@ from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
 from fedsim.simulation.evaluation import LocalEvaluator
+from fedsim.streams import streams_kept
 from fedsim.workload import Scenario
 
 
@@ -49,6 +50,7 @@ Checks = Mapping[str, Checked]
 """By variant."""
 
 
+@streams_kept()
 def check(experiment: Experiment) -> Checks:
     """Build every variant's scenario, method and first agent once; evaluate nothing.
 

@@ -20,7 +20,14 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
+from fedsim.errors import (
+    FedsimError,
+    Interrupted,
+    ResourceError,
+    RunError,
+    UserCodeError,
+    no_process,
+)
 from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import SILENT_SECONDS, Job, Listener
@@ -128,14 +135,17 @@ class _Worker:
         with other:
             # -P: else a user's file could be imported instead of a module of Python's own.
             command = [sys.executable, "-P", "-c", _BOOT, str(other.fileno()), str(os.getpid())]
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-                start_new_session=True,
-            )
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    pass_fds=[other.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=self._output,
+                    start_new_session=True,
+                )
+            except BlockingIOError as error:
+                raise no_process(error) from error
         self.send(sys.path)
 
     def send(self, thing: Order | list[str]) -> None:

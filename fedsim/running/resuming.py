@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from fedsim.config.experiment import Experiment
 from fedsim.config.model import Config, parse_config
 from fedsim.config.reading import apply_overrides
 from fedsim.config.variants import expand_variants
-from fedsim.errors import ConfigError, RunFolderError
+from fedsim.errors import ConfigError, LostRecordError, RunFolderError
 from fedsim.files import RESTORE, read_yaml, write_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.entries import ReleaseEntry, StepEntry
@@ -22,8 +23,10 @@ from fedsim.record.origin import FILE, Origin, keep_code
 from fedsim.record.runfolder import RunFolder
 from fedsim.results.analysis import load
 from fedsim.results.identity import own_configuration
+from fedsim.results.places import given_to
+from fedsim.results.seeds import SeedRun
 from fedsim.running.jobs import Job, seed_configuration
-from fedsim.usercode.given import code_of, is_found_by_name, name_of
+from fedsim.usercode.given import code_of, how_to_resume, is_found_by_name, name_of
 from fedsim.usercode.sources import UserCode, texts_in
 
 
@@ -100,6 +103,29 @@ def require_same_run(origin: Origin, fingerprints: Mapping[str, str], folder: Pa
     if seed_folders(folder):  # else nothing was started
         for one in load(folder).runs:
             one.require_own()
+
+
+def require_whole(folder: Path) -> None:
+    """Check that all seeds of a run that is done have their journals.
+
+    Raises:
+        LostRecordError: if not; it says what is lost, and what can be done.
+    """
+    lost: dict[str, list[SeedRun]] = {}
+    for one in load(folder).runs:
+        if words := one.lost_journal():
+            lost.setdefault(words, []).append(one)
+    if not lost:
+        return
+    seeds = ",".join(map(str, sorted({one.seed for own in lost.values() for one in own})))
+    given = given_to(folder)
+    config = shlex.quote(str(folder / "config.yaml"))
+    anew = f"run it anew, with seeds {seeds}" if given else f"fedsim run {config} --seeds {seeds}"
+    told = "; ".join(f"{'; '.join(one.name for one in own)}: {why}" for why, own in lost.items())
+    raise LostRecordError(
+        f"{folder}: done, but not all of its record is left: {told}. Mend what is damaged, then "
+        f"continue with: {how_to_resume(folder, given)}; or begin a new run: {anew}"
+    )
 
 
 def restore_configuration(folder: RunFolder, variant: Config, seed: int) -> None:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fedsim.errors import FedsimError, Interrupted, UserCodeError
+from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, run_job
 from fedsim.signals import StopSignals
 from fedsim.simulation.serial import run_serial
-from fedsim.usercode.calling import user_traceback
+from fedsim.usercode.calling import user_traceback, words_of
 from fedsim.workload import Scenario
 
 PULSE_SECONDS = 1.0
@@ -82,7 +82,7 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
         reporter.send()
 
     try:
-        with chdir(Path.cwd()):  # an objective may change it
+        with of_system(), chdir(Path.cwd()):  # an objective may change it
             run_job(job, "serial", simulate)
     except FedsimError as error:
         return Failed(error)
@@ -90,7 +90,7 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
         return Failed(Interrupted(str(error) or "stopped by SIGINT"))
     except Exception as error:  # a fault of ours, or no memory
         # The parent has no traceback to show, so it is sent along.
-        summary = f"{job.name} failed: {type(error).__name__}: {error}"
+        summary = f"{job.name} failed: {words_of(error)}"
         return Failed(UserCodeError(summary, user_traceback(error)))
     return Finished()
 

@@ -164,7 +164,8 @@ class Space:
             if missing:
                 raise ConfigError(f"point: missing parameter {', '.join(missing)}")
             return point
-        if isinstance(point, str) or not isinstance(point, (Sequence, np.ndarray)):
+        row = isinstance(point, (Sequence, np.ndarray)) and getattr(point, "ndim", 1) == 1
+        if isinstance(point, str) or not row:
             raise ConfigError(
                 f"point: expected values by name, or a list of {self.dimension} "
                 f"({', '.join(self.names)}), got {point!r}"

@@ -20,8 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedsim.arguments import as_plain
 from fedsim.errors import ConfigError
-from fedsim.usercode.calling import message_of
+from fedsim.usercode.calling import class_of, message_of
 from fedsim.usercode.importing import is_current
 from fedsim.usercode.packing import Packed, pack
 from fedsim.usercode.sources import UserCode, is_users_file, texts_in
@@ -109,14 +110,17 @@ class Given:
         return {**self.__dict__, "_packed": self.pack(), "_thing": None}
 
     def _cannot(self, what: str, error: Exception) -> str:
+        words = message_of(error) or class_of(error)
         return (
-            f"{self.name} cannot {what}: {message_of(error)}; make what cannot in objective(), put "
+            f"{self.name} cannot {what}: {words}; make what cannot in objective(), put "
             "the class into a module, or stay in this process (backend: serial, and jobs=1)"
         )
 
 
 def named(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
     """Return a configuration with names in place of classes and objects, and those by name.
+
+    Numpy's numbers and arrays become numbers and lists, as a file has them.
 
     Args:
         raw: the configuration; it is copied.
@@ -195,8 +199,9 @@ def _add(thing: object, things: dict[str, object]) -> str:
 
 
 def _replaced(value: Any, things: dict[str, object], key: str = "") -> Any:
+    value = as_plain(value)
     if isinstance(value, Mapping):
-        return {k: _replaced(inner, things, str(k)) for k, inner in value.items()}
+        return {as_plain(k): _replaced(inner, things, str(k)) for k, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_replaced(inner, things, key) for inner in value]
     names_one = key.rpartition(".")[2] in ("scenario", "method", "name")

@@ -1,4 +1,7 @@
-"""Ray counts what agents send and receive as one process does."""
+"""Ray counts what agents send and receive as one process does.
+
+test_mixed_spaces.py says the same of the methods that run in mixed spaces.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from tests.util.small import small
 
 
 @pytest.mark.usefixtures("ray_cluster")
-@pytest.mark.parametrize("method", ["rgpe", "dp-fts-de", "fbo-fedgp"])
+@pytest.mark.parametrize("method", ["fbo-fedgp"])
 def test_bytes_are_those_of_one_process(method: str, here: Path) -> None:
     columns = ["mean_uploaded_bytes", "mean_downloaded_bytes"]
     config = small(method, rounds=2)

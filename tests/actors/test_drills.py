@@ -117,7 +117,7 @@ class TestOneCluster:
         fedsim.run({**config, "agents_per_actor": agents_per_actor}, out=tmp_path / "run")
         assert journals(tmp_path / "run", config["seeds"]) == expected
 
-    @drill("dp-fts-de", "masked")
+    @drill("masked")
     def test_hosts_are_killed(
         self, config: dict[str, Any], expected: Journals, tmp_path: Path
     ) -> None:

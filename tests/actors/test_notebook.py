@@ -29,7 +29,7 @@ class Mine:
         return lambda point, rng: bowl(point["a"]) + 0.01 * rng.standard_normal()
 """,
     """
-config = {"scenario": Mine, "method": "ts", "rounds": 3, "address": ADDRESS}
+config = {"scenario": Mine, "method": "random-search", "rounds": 3, "address": ADDRESS}
 runs = [fedsim.run({**config, "backend": b}, out=b) for b in ("serial", "ray")]
 runs[0]
 """,

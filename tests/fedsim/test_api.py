@@ -13,9 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import fedsim
+from fedsim.config.experiment import prepare
+from fedsim.dashboards.agents import facet_chart
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
@@ -46,6 +49,82 @@ class TestNames:
         from fedsim.config.experiment import prepare
 
         assert len(prepare(config).variants) > 1
+
+
+SEEDS: list[Any] = [range(2), (0, 1), np.arange(2), np.array([0, 1], "uint8"), [np.int64(0), 1]]
+
+
+class TestNumpy:
+    """Numpy's numbers and arrays, tuples and ranges are what they look like."""
+
+    @pytest.mark.parametrize("seeds", SEEDS, ids=repr)
+    def test_seeds(self, here: Path, seeds: Any) -> None:
+        assert prepare(small(seeds=seeds)).config.seeds == [0, 1]
+
+    def test_a_number_stands_for_one_seed(self, here: Path) -> None:
+        assert prepare(small(seeds=np.int64(3))).config.seeds == [3]
+
+    @pytest.mark.parametrize(
+        ("seeds", "words"),
+        [
+            (np.zeros((2, 2), int), "seeds.0: expected a whole number, got [0, 0]"),
+            (np.array([0.5]), "seeds.0: expected a whole number, got 0.5"),
+            (np.array([True]), "seeds.0: expected a number, got true"),
+            (range(-1, 2), "seeds.0: expected a number of at least 0, got -1"),
+            (range(0), "seeds: expected e.g. 3, 0-9, 1,4,7-9 or a list of seeds, got []"),
+            (range(10**20), f"seeds: expected e.g. 3, 0-9, .* of seeds, got range(0, {10**20})"),
+            ({0, 1}, "seeds: expected e.g. 3, 0-9, 1,4,7-9 or a list of seeds, got {0, 1}"),
+        ],
+    )
+    def test_what_are_no_seeds(self, here: Path, seeds: Any, words: str) -> None:
+        with pytest.raises(
+            ConfigError, match=f"^{re.escape(words).replace(re.escape('.*'), '.*')}$"
+        ):
+            prepare(small(seeds=seeds))
+
+    def test_they_are_recorded_as_a_file_has_them(self, here: Path) -> None:
+        plain = small(
+            seeds=[0, 1],
+            scenario={"name": "synthetic", "agents": 3, "grid_size": 20, "length_scale": 0.2},
+            availability=[1.0, 0.5, 1.0],
+            variants={"1": {"rounds": 1}, "0.5": {"rounds": 2}},
+        )
+        given = small(
+            rounds=np.int64(2),
+            seeds=np.arange(2),
+            name=np.str_("small"),
+            scenario={"name": np.str_("synthetic"), "agents": np.uint8(3)}
+            | {"grid_size": np.array(20), "length_scale": np.float64(0.2)},
+            availability=np.array([1.0, 0.5, 1.0]),
+            variants={np.int64(1): {"rounds": np.int32(1)}, np.float64(0.5): {"rounds": 2}},
+            transcript=np.False_,
+        )
+        assert prepare(given).config == prepare(plain).config
+        folders = [fedsim.run(one, out=out).folder for one, out in ((plain, "a"), (given, "b"))]
+        texts = [(folder / "config.yaml").read_text("utf-8") for folder in folders]
+        assert texts[0] == texts[1]
+        assert [x["journal_sha256"] for x in fedsim.load("b").summaries()] == [
+            x["journal_sha256"] for x in fedsim.load("a").summaries()
+        ]
+
+    def test_a_point_and_a_key(self, here: Path) -> None:
+        mine = {"name": "functions", "function": "sphere", "agents": 2, "dimension": 2}
+        expected = fedsim.evaluate(mine, [0.5, 0.25], agent=1, seed=2)
+        for point in (np.array([0.5, 0.25]), (np.float32(0.5), 0.25)):
+            assert fedsim.evaluate(mine, point, agent=np.int64(1), seed=np.int64(2)) == expected  # type: ignore[arg-type]
+        for wrong in (np.array(0.5), np.zeros((2, 2)), 0.5):
+            with pytest.raises(ConfigError, match=r"point: expected values by name, or a list of"):
+                fedsim.evaluate(mine, wrong)  # type: ignore[arg-type]
+
+    def test_agents_of_a_picture(self, here: Path) -> None:
+        run = fedsim.run(small())
+        panels = [
+            facet_chart(run, facet="agent", agents=agents).panels  # type: ignore[arg-type]
+            for agents in ([0, 1], range(2), np.arange(2), (np.int64(0), 1))
+        ]
+        assert all(one == panels[0] for one in panels)
+        with pytest.raises(ConfigError, match="agents: expected a list of whole numbers, got"):
+            facet_chart(run, facet="agent", agents=np.array([0.5]))  # type: ignore[arg-type]
 
 
 class Misbehaves(Listener):

@@ -134,10 +134,10 @@ class TestGoingOn:
         file = write(small())
         monkeypatch.setattr(os, "fsync", no_room)
         code, _, err = call("run", file)
-        assert code == 3
+        assert code == 4
         assert "nothing was started: make room, then run it again" in err
         assert "fedsim resume" not in err
-        assert not list(Path("runs").iterdir())
+        assert not Path("runs").exists()
 
 
 class TestFaults:
@@ -218,10 +218,11 @@ class TestPrinting:
         _, out, _ = call("resume", "runs/small-1", "--json")
         assert strict_json(out)["resumed"] is False
         Path("runs/small-1/seed-0/journal.jsonl").unlink()
-        _, out, err = call("resume", "runs/small-1")
-        assert "runs/small-1: already done, but not all of its record is left" in err
+        code, _, err = call("resume", "runs/small-1")
+        assert code == 3
+        assert "runs/small-1: done, but not all of its record is left" in err
         assert "nothing to resume" not in err
-        assert "its journal is missing; restore it from a copy, or move" in " ".join(out.split())
+        assert "its journal is missing; restore it from a copy, or move" in err
 
     def test_short_options(self, call: Command) -> None:
         assert call("-V") == call("--version")
@@ -277,6 +278,25 @@ def read_all(terminal: int) -> None:
     with contextlib.suppress(OSError):
         while os.read(terminal, 65536):
             pass
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "sys.stdout.close(); sys.stderr.close()",
+        "sys.__stdout__.close(); sys.__stderr__.close()",
+        "sys.stdout = 5; del sys.stderr",
+    ],
+)
+def test_a_users_code_that_ends_the_streams(
+    here: Path, user_module: UserModule, ending: str
+) -> None:
+    objective = f"if agent == 0 and hasattr(sys, 'stderr'): {ending}\nreturn point['x']"
+    file = users(user_module, objective)
+    done = subprocess.run([*COMMAND, "run", file], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert done.stdout.endswith("folder  runs/small-1\npicture runs/small-1/progress.png\n")
 
 
 @pytest.mark.heavy

@@ -96,6 +96,36 @@ class TestSchema:
         with pytest.raises(ConfigError, match=message):
             resolve("scenario", here, name=name, **settings)
 
+    @pytest.mark.parametrize(
+        ("statement", "told"),
+        [
+            ("raise ValueError()", "its check raised ValueError"),
+            ("assert False", "its check raised AssertionError"),
+            ("assert False, 'Too deep'", "too deep"),
+            ("raise ValueError('Too deep')", "too deep"),
+        ],
+    )
+    def test_a_check_of_the_users_own(
+        self, here: Path, user_module: UserModule, statement: str, told: str
+    ) -> None:
+        name = user_module(
+            f"""
+            from dataclasses import dataclass
+
+            @dataclass(frozen=True)
+            class Group:
+                depth: int = 1
+                def __post_init__(self):
+                    if self.depth > 1: {statement}
+
+            class Mine:
+                def __init__(self, group: Group = Group()): ...
+            """
+        )
+        with pytest.raises(ConfigError) as caught:
+            resolve("scenario", here, name=f"{name}:Mine", group={"depth": 2})
+        assert str(caught.value) == f"scenario.group: {told}, got {{'depth': 2}}"
+
     def test_unions_say_everything_that_would_do(self, here: Path) -> None:
         expected = r"method.own_probability: expected text, or a number, or a mapping, got \[1\]$"
         with pytest.raises(ConfigError, match=expected):
@@ -336,6 +366,81 @@ class TestTargets:
         method: Any = Named(found)
         with pytest.raises(UserCodeError, match="the method failed to return its target agents"):
             targets_of(method, 3)
+
+
+CHECKED = """
+    from dataclasses import dataclass
+    from pydantic import BaseModel, field_validator
+    from fedsim.space import Parameter, Space
+
+    @dataclass(frozen=True)
+    class Plain:
+        depth: int = 1
+
+        def __post_init__(self):
+            if self.depth > 1:
+                {raised}
+
+    class Strict(BaseModel):
+        depth: int = 1
+
+        @field_validator("depth")
+        @classmethod
+        def check(cls, depth):
+            if depth > 1:
+                {raised}
+            return depth
+
+    class Schemaless:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source, handler):
+            {raised}
+
+    class Mine:
+        def __init__(self, inner: {kind} = None):
+            self.inner = inner
+"""
+
+
+class TestUsersChecks:
+    """What a user's class of settings raises is not a fault of fedsim."""
+
+    @pytest.mark.parametrize("kind", ["Plain", "Strict"])
+    @pytest.mark.parametrize(
+        ("raised", "words"),
+        [
+            ("raise KeyError('k')", "KeyError: 'k'"),
+            ("1 / 0", "ZeroDivisionError: division by zero"),
+            ("raise TypeError", "TypeError"),
+            ("raise SystemExit(3)", "SystemExit: 3"),
+        ],
+    )
+    def test_a_check_that_fails_shows_its_traceback(
+        self, here: Path, user_module: UserModule, kind: str, raised: str, words: str
+    ) -> None:
+        name = f"{user_module(CHECKED.format(kind=kind, raised=raised))}:Mine"
+        assert resolve("scenario", here, name=name, inner={"depth": 1})["inner"] == {"depth": 1}
+        with pytest.raises(UserCodeError) as caught:
+            resolve("scenario", here, name=name, inner={"depth": 2})
+        assert str(caught.value) == f"scenario: its settings cannot be checked: {words}"
+        assert raised in caught.value.user_traceback
+        assert "construct.py" not in caught.value.user_traceback
+
+    def test_a_class_that_has_no_schema(self, here: Path, user_module: UserModule) -> None:
+        raised = "raise RuntimeError('mine')"
+        name = f"{user_module(CHECKED.format(kind='Schemaless', raised=raised))}:Mine"
+        with pytest.raises(UserCodeError, match="cannot be understood: RuntimeError: mine"):
+            resolve("scenario", here, name=name)
+
+    def test_an_annotation_that_is_not_there(self, here: Path, user_module: UserModule) -> None:
+        name = f"{user_module(CHECKED.format(kind=repr('Space.nothere'), raised='pass'))}:Mine"
+        with pytest.raises(ConfigError, match=r"annotations .* be understood: AttributeError: "):
+            resolve("scenario", here, name=name)
+
+    def test_a_default_that_no_file_can_hold(self, here: Path, user_module: UserModule) -> None:
+        module = user_module("class Mine:\n    def __init__(self, x=object()): ...\n")
+        with pytest.raises(ConfigError, match=r"^scenario: its settings cannot be written to a "):
+            resolve("scenario", here, name=f"{module}:Mine")
 
 
 def test_a_group_that_is_partly_given_has_the_methods_own_defaults_for_the_rest() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import fedsim
+from fedsim.config.experiment import prepare
 from fedsim.config.model import Config, parse_config, parse_seeds
 from fedsim.config.reading import apply_overrides, read_config
 from fedsim.config.ready import ready_names
@@ -18,7 +19,7 @@ from fedsim.errors import ConfigError
 from fedsim.files import NOISE_CONTROL
 from fedsim.running.evaluating import evaluate_once
 from fedsim.usercode.sources import NO_CODE
-from fedsim.yamltext import parse_yaml
+from fedsim.yamltext import format_yaml, parse_yaml
 from tests.util.small import small
 
 
@@ -260,6 +261,43 @@ class TestWhatIsWrong:
     def test_only_near_names_are_suggested(self, key: str) -> None:
         with pytest.raises(ConfigError, match=f"{key}: unknown key; valid names: address, agents_"):
             parse({**small(), key: 1})
+
+    @pytest.mark.parametrize("text", ["1_000", "1__0", "0x_f", "1:30", "१०", "1,000", "'1_0'"])
+    def test_whole_numbers_are_those_of_yaml_1_2(self, here: Path, text: str) -> None:
+        words = r"rounds: expected a whole number, got "
+        Path("mine.yaml").write_text(format_yaml(small()).replace("rounds: 2", f"rounds: {text}"))
+        for given in (
+            {"source": "mine.yaml"},
+            {"source": small(), "overrides": [f"rounds={text}"]},
+            {"source": small(rounds=text.strip("'"))},
+            {"source": small(variants={"a": {"rounds": text.strip("'")}})},
+        ):
+            with pytest.raises(ConfigError, match=words):
+                prepare(**given)
+
+    @pytest.mark.parametrize(
+        ("key", "text", "meant"),
+        [
+            ("rounds", "1_000", "; did you mean 1000?"),
+            ("deadlines.answer", "1_0.5", "; did you mean 10.5?"),
+            ("privacy.delta", "1_0e-3", "; did you mean 0.01?"),
+            ("scenario.agents", "1_0", "; did you mean 10?"),
+        ],
+    )
+    def test_numbers_that_only_python_reads_show_what_is_meant(
+        self, here: Path, key: str, text: str, meant: str
+    ) -> None:
+        kind = "a number" if "." in text or "e" in text else "a whole number"
+        with pytest.raises(ConfigError) as caught:
+            prepare(small(), [f"{key}={text}"])
+        assert str(caught.value) == f"{key}: expected {kind}, got {text!r}{meant}"
+
+    def test_quoted_numbers_are_understood(self, here: Path) -> None:
+        given = ["rounds='7'", "deadlines.answer=' 2.5 '", "scenario.agents=0x3", "seeds=['4']"]
+        config = prepare(small(), given).config
+        found = config.rounds, config.deadlines.answer, config.scenario["agents"], config.seeds
+        assert found == (7, 2.5, 3, [4])
+        assert prepare(small(rounds=1_000)).config.rounds == 1000  # in Python
 
     @pytest.mark.parametrize("value", ["yes", "on", "y", "no", "off", "1", 1, 0, 0.0])
     def test_booleans_are_those_of_yaml_1_2(self, value: Any) -> None:

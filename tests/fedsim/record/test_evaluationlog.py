@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsim.errors import ObjectiveError, RunFolderError
+from fedsim.errors import DiskError, ObjectiveError, RunFolderError
 from fedsim.protocol import Proposal
 from fedsim.record.entries import Recorded, observations
 from fedsim.record.evaluationlog import EvaluationLog
@@ -27,6 +28,19 @@ RUN = "fingerprint"
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "evaluations.jsonl"
+
+
+def test_what_cannot_be_opened_now_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = written(path, RECORD)
+
+    def refuse(self: Path) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched, closing(EvaluationLog(path, RUN)) as log:
+        patched.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(DiskError, match="Too many open files; raise the limit"):
+            log.begin(7)
+    assert path.read_bytes() == kept
 
 
 def written(path: Path, *records: Recorded, settled: int = 7) -> bytes:

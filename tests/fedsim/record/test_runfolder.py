@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedsim.errors import DiskError, RunFolderError
+from fedsim.errors import ResourceError, RunFolderError
 from fedsim.files import read_yaml
 from fedsim.record.runfolder import Checkpoint, RunFolder, begin, new_run_folder
 from tests.util.strict import strict_json
@@ -108,6 +108,6 @@ class TestBegin:
 
         monkeypatch.setattr(os, "fsync", no_room)
         expected = "x-1: cannot be written: No space left on device; nothing was started: make room"
-        with pytest.raises(DiskError, match=expected):
+        with pytest.raises(ResourceError, match=expected):
             begin(folder, {}, {})
         assert not folder.exists()

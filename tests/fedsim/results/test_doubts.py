@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,8 @@ import fedsim
 from fedsim.cli.closing import close
 from fedsim.cli.consoles import make_console
 from fedsim.cli.main import run_command
+from fedsim.dashboards.curves import chart
+from fedsim.dashboards.points import explored
 from fedsim.errors import RunFolderError
 from fedsim.record.entries import Recorded
 from fedsim.record.manifest import Facts
@@ -73,7 +78,7 @@ def test_some_noiseless_values_are_counted() -> None:
     assert doubts("maximize", (), [record(0, None)]) == []
 
 
-def run_of(evaluate: Callable[[float], Evaluation], out: Path) -> Run:
+def run_of(evaluate: Callable[[float], Evaluation], out: Path, **settings: Any) -> Run:
     class Mine(Synthetic):
         def objective(self, agent: int) -> Any:
             return lambda point, rng: evaluate(float(next(iter(point.values()))))
@@ -81,7 +86,7 @@ def run_of(evaluate: Callable[[float], Evaluation], out: Path) -> Run:
         def optimum(self, agent: int) -> float:
             return -1.0
 
-    return fedsim.run(small(scenario=Mine, on_error="skip"), out=out)
+    return fedsim.run(small(scenario={"name": Mine, **settings}, on_error="skip"), out=out)
 
 
 def test_a_wrong_optimum_is_said_wherever_regrets_are(
@@ -93,8 +98,46 @@ def test_a_wrong_optimum_is_said_wherever_regrets_are(
     assert run.runs[0].folder.manifest()["outcome"]["doubts"] == [warning]
     assert close(load("run"), make_console())["warnings"] == [warning]
     assert warning in " ".join(capsys.readouterr().out.split())
-    for command in ("show", "compare"):
+    for command in ("show", "compare", "best"):
         assert warning in told(command, Path("run"), capsys)
+    told_in_json(Path("run"), capsys, warning)
+    told_in_python(run, warning)
+
+
+def told_in_json(run: Path, capsys: pytest.CaptureFixture[str], warning: str) -> None:
+    for command in ("show", "best"):
+        capsys.readouterr()
+        assert run_command([command, str(run), "--json"]) == 0
+        (one,) = json.loads(capsys.readouterr().out)["runs"]
+        assert one["warnings"] == [warning]
+
+
+def told_in_python(run: Run, warning: str) -> None:
+    for read in (run.best, lambda: fedsim.best(run), lambda: run.rounds, lambda: run.observations):
+        with pytest.warns(UserWarning, match=re.escape(warning)):
+            read()
+    assert any(warning in note for note in chart(run).notes)
+    assert escape(warning) in run._repr_html_()
+
+
+def test_a_wrong_optimum_of_an_unfinished_run_is_said_wherever_regrets_are(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(lambda x: Evaluation(x, x), Path("run"), dimension=2, agents=5, grid_size=20)
+    (warning,) = run.runs[0].warnings
+    folder = run.runs[0].folder
+    folder.update_manifest(status="interrupted", reason="Ctrl-C", warnings=[], outcome=None)
+    for name in ("rounds", "observations"):
+        (folder.path / f"{name}.parquet").unlink()
+    unfinished = load("run")
+    assert unfinished.runs[0].warnings == (warning,)
+    for command in ("show", "compare", "best"):
+        assert warning in told(command, Path("run"), capsys)
+    told_in_json(Path("run"), capsys, warning)
+    told_in_python(unfinished, warning)
+    assert any(warning in note for note in explored(unfinished).notes)
+    folder.journal.unlink()
+    assert load("run").runs[0].warnings == ()
 
 
 def test_where_some_values_are_noiseless_it_is_said(here: Path) -> None:

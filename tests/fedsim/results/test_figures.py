@@ -26,7 +26,7 @@ def test_the_papers_and_how_many_of_their_figures_run() -> None:
     names = [name for paper, name in RUN if paper == "dp-fts-de"]
     assert names == ["2a", "2b", "2c", "2d", "3a", "3d", "4", "5", "6", "7", "9", "10", "12a"]
     names = [name for paper, name in RUN if paper == "fts"]
-    assert names == ["1a", "1b", "1c", "2a", "3a", "3d", "4a"]
+    assert names == ["1a", "1b", "1c", "learned", "2a", "3a", "3d", "4a"]
 
 
 @pytest.mark.parametrize(("paper", "name"), RUN)

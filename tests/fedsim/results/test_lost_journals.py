@@ -12,36 +12,33 @@ import pytest
 
 import fedsim
 from fedsim.cli.main import run_command
-from fedsim.errors import RunFolderError
+from fedsim.errors import LostRecordError, RunFolderError
 from fedsim.results.analysis import Run, load
 from tests.util.readers import follow
 
 
-def lost(done: Run, capsys: pytest.CaptureFixture[str], command: str) -> tuple[str, str]:
-    """Return what a command says, and what its JSON says of the first seed."""
+def lost(done: Run, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """Return what `fedsim show` says, and what its JSON says of the first seed."""
     capsys.readouterr()
-    assert run_command([command, str(done.folder)]) == 0
+    assert run_command(["show", str(done.folder)]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert run_command([command, str(done.folder), "--json"]) == 0
+    assert run_command(["show", str(done.folder), "--json"]) == 0
     first, *others = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
     assert all("lost" not in one for one in others)
     return told, first.get("lost", "")
 
 
-@pytest.mark.parametrize("command", ["show", "resume"])
-def test_a_lost_journal_is_said(
-    done: Run, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_lost_journal_is_said(done: Run, capsys: pytest.CaptureFixture[str]) -> None:
     journal = done.runs[0].folder.journal
-    assert lost(done, capsys, command)[1] == ""
+    assert lost(done, capsys)[1] == ""
     with journal.open("ab") as file:
         file.write(b"x")
     sentence = "its journal is not the one that it ended with"
-    told, record = lost(done, capsys, command)
+    told, record = lost(done, capsys)
     assert f"a, seed 0: only its tables and its outcome are left: {sentence}" in told
     assert sentence in record
     journal.unlink()
-    told, record = lost(done, capsys, command)
+    told, record = lost(done, capsys)
     assert "a, seed 0: only its tables and its outcome are left: its journal is missing" in told
     assert "its journal is missing" in record
 
@@ -125,3 +122,49 @@ def test_the_advice_for_a_lost_journal_works(done: Run, loss: str) -> None:
     assert again.best_points() == points
     pd.testing.assert_frame_equal(again.rounds, rounds)
     assert "lost" not in again.runs[0].summary()
+
+
+@pytest.mark.parametrize("loss", DAMAGES)
+def test_a_resume_of_a_run_that_is_done_says_what_is_lost_and_fails(
+    done: Run, loss: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, first = str(done.folder), done.runs[0]
+    assert run_command(["resume", folder]) == 0
+    DAMAGES[loss](first.folder.journal)
+    words = load(first.folder.path).summaries()[0]["lost"]  # what `fedsim show` says
+    told = (
+        f"{folder}: done, but not all of its record is left: a, seed 0: {words}. Mend what is "
+        f"damaged, then continue with: fedsim resume {folder}; or begin a new run: fedsim run "
+        f"{folder}/config.yaml --seeds 0"
+    )
+    capsys.readouterr()
+    assert run_command(["resume", folder]) == 3
+    said = capsys.readouterr()
+    assert " ".join(said.err.split()) == f"error: {told}"
+    assert said.out == ""
+    assert run_command(["resume", folder, "--json"]) == 3
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["kind"], error["exit_code"]) == ("LostRecordError", 3)
+    assert (error["message"], error["folder"]) == (told, folder)
+    with pytest.raises(LostRecordError) as caught:
+        fedsim.resume(done.folder)
+    assert not getattr(caught.value, "__notes__", ())  # the message says how to go on
+
+
+def test_a_resume_finishes_what_is_left_before_it_fails(run: Path) -> None:
+    for seed in ("a/seed-0", "a/seed-1", "b/seed-0"):
+        cut(run / seed / "journal.jsonl")
+    with pytest.raises(
+        LostRecordError, match=r": a, seed 0; a, seed 1; b, seed 0: only .*--seeds 0,1$"
+    ):
+        fedsim.resume(run)
+    assert [one.status for one in load(run).runs] == ["done"] * 4
+    assert load(run).runs[-1].lost_journal() is None
+
+
+def test_the_new_run_that_is_advised_is_like_the_first(done: Run) -> None:
+    config = done.folder / "config.yaml"
+    done.runs[0].folder.journal.unlink()
+    again = fedsim.run(config, overrides=["seeds=0"])
+    old, new = ([x["journal_sha256"] for x in one.summaries()] for one in (done, again))
+    assert new == old[::2]

@@ -183,7 +183,9 @@ class TestRuns:
         assert first.tolist() == [1.0, 1.0]
 
     @pytest.mark.heavy
-    @pytest.mark.parametrize("how", ["class", "object", "local"])
+    @pytest.mark.parametrize(
+        "how", [pytest.param("class", marks=pytest.mark.slow), "object", "local"]
+    )
     def test_processes_of_their_own_do_the_same(self, here: Path, how: str) -> None:
         class Local(Mine):
             """Known to nobody else."""
