@@ -180,7 +180,7 @@ HIDDEN = "(its message cannot be shown)"
         (lambda: ExceptionGroup("g", [SilentError()]), "ExceptionGroup: g (1 sub-exception)"),
         (syntax_error, None),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None),  # not its address, which differs
 )
 def test_an_error_is_told_whatever_its_own_code_does(
     make: Callable[[], Exception], words: str | None
