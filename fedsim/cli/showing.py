@@ -90,10 +90,13 @@ def _shown(one: SeedRun) -> _Shown:
 
 
 def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:
+    from fedsim.record.layout import obstacle
+
     state = one.state  # waiting, if the run is just making the folders
-    reason = "its folder is missing" if state == "missing" else None
+    told = obstacle(one.folder.path)
+    reason = (told or "its folder is missing") if state == "missing" else None
     record = {**summary, "status": state, "reason": reason}
-    return _Shown(record, f"{one.name}: {reason or state}")
+    return _Shown(record, f"{one.name}: {reason or state}", refused=bool(told))
 
 
 def _sentence(one: SeedRun, status: Status) -> str:

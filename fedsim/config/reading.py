@@ -111,6 +111,8 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
             ) from None
         node = result
         *parents, last = key.strip().split(".")
+        if last in ("scenario", "method", "name") and value == {text.strip()[:-1]: None}:
+            value = text.strip()  # a module without a class, not a mapping
         if not all(map(str.strip, [*parents, last])):
             raise of_option(
                 "--set",

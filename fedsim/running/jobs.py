@@ -218,7 +218,7 @@ def _facts(
     return Facts(
         seed=spec.seed,
         rounds=spec.rounds,
-        agents=scenario.agents,
+        agents=int(scenario.agents),
         direction=scenario.direction,
         optima=None if optima is None else tuple(optima),
         delta=delta_of(job.config, scenario.agents),
