@@ -125,7 +125,7 @@ def test_a_file_in_the_place_of_a_folder(
     assert run_command(["show", str(run.folder)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"a, seed 1: {words}" in out
-    assert "mend what is damaged, then continue with: fedsim resume " in out
+    assert "repair what is damaged, then continue with: fedsim resume " in out
     (listed,) = list_runs("runs")
     assert listed.reason == words.replace(f"{Path.cwd()}/", "")
     missing = run.read("rounds")[1][-1]
