@@ -17,6 +17,7 @@ from fedsim.config.experiment import Experiment, prepare
 from fedsim.errors import KEPT, ConfigError, FedsimError, UserCodeError
 from fedsim.files import user_path
 from fedsim.running.jobs import Listener
+from fedsim.streams import streams_kept
 from fedsim.usercode.importing import imports_kept, refuse_while_importing
 
 if TYPE_CHECKING:  # these take long to import
@@ -231,7 +232,7 @@ def _followed(progress: bool | None, listener: Listener | None) -> Iterator[List
     if progress is None and not sys.stderr.isatty() and not console.is_jupyter:
         yield Listener()
         return
-    with LiveDisplay(console) as display:
+    with streams_kept(), LiveDisplay(console) as display:
         yield display
 
 

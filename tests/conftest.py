@@ -41,6 +41,8 @@ HEAVY_FIXTURES = {"ray_cluster", "wheel"}
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the fixtures above make heavy; run heavy tests first, so that none is last."""
+    if named := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError(f"names of tests hold an address, which differs: {named}")
     for item in items:
         if HEAVY_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("heavy")

@@ -16,6 +16,8 @@ FOLDERS = {"fedsim": "fedsim", **{f"fedsim.{r}": r for r in ("actors", "scenario
 GROUND = (
     "errors",
     "signals",
+    "streams",
+    "systemerrors",
     "rng",
     "keys",
     "fingerprints",

@@ -402,6 +402,7 @@ class TestProcess:
             "fedsim.results",
             "fedsim.results.digits",
             "fedsim.signals",
+            "fedsim.streams",
         }
 
     @pytest.mark.parametrize(

@@ -145,6 +145,9 @@ class TestMistakes:
             (("run", "mising.yaml"), "mising.yaml: neither a file nor a ready configuration"),
             (("run", "syntetic"), "did you mean 'synthetic'?"),
             (("run", "."), ".: a folder; expected a configuration file, or a ready one"),
+            (("run", "none"), "none: a folder; expected a configuration file, or a ready one"),
+            (("run", "one"), "one: a folder; expected a file: did you mean 'one/b.yml'?"),
+            (("run", "two"), "two: a folder; expected a configuration file, or a ready one"),
             (("run", "--data", "nowhere"), "--data: expected the folder of the data sets"),
             (("resume", "nowhere"), "nowhere: not a run folder"),
             (("show", "nowhere"), "nowhere: not a run folder"),
@@ -154,6 +157,11 @@ class TestMistakes:
     def test_something_missing(
         self, fedsim: Callable[..., Outcome], arguments: tuple[str, ...], message: str
     ) -> None:
+        for file in ("none/a.yaml", "one/a.yaml", "two/a.yaml"):
+            Path(file).parent.mkdir()
+            Path(file).write_text("jobs: []\n")
+        for file in ("one/b.yml", "two/b.yaml", "two/c.yaml"):
+            write(small(), file)
         got = fedsim(*arguments)
         assert got.code == 2
         assert message in got.err

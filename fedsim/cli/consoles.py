@@ -21,7 +21,9 @@ def make_console(*, stderr: bool = False, quiet: bool = False) -> Console:
         stderr: where it prints.
         quiet: print nothing.
     """
-    console = Console(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
+    # What it is now: a user's code may replace it.
+    file = sys.stderr if stderr else sys.stdout
+    console = Console(file=file, quiet=quiet, highlight=False, emoji=False)
     if console.width < LEAST_COLUMNS:
         console.width = USUAL_COLUMNS
     return console

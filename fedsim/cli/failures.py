@@ -13,17 +13,9 @@ import typer
 
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.session import Session
-from fedsim.errors import (
-    KEPT,
-    UNREADABLE,
-    FedsimError,
-    Interrupted,
-    ResourceError,
-    UserCodeError,
-    lacking,
-    remedy,
-)
-from fedsim.usercode.calling import shortened, words_of
+from fedsim.errors import KEPT, FedsimError, Interrupted, ResourceError, UserCodeError
+from fedsim.systemerrors import UNREADABLE, lacking, remedy
+from fedsim.usercode.calling import shortened, whole_traceback, words_of
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.
 _ClickException: Any = typer.BadParameter.__mro__[2]
@@ -80,10 +72,10 @@ def explain(error: BaseException, stopped: int = Interrupted.exit_code) -> Failu
         )
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
         return Failure("UsageError", "the current folder was removed; change to another", USAGE)
+    if remedy(error) and getattr(error, "errno", None) in (None, *UNREADABLE):
+        words = f"{lacking(error)}; {remedy(error)}, then try again"
+        return Failure(ResourceError.__name__, words, ResourceError.exit_code)
     if isinstance(error, OSError):
-        if error.errno in UNREADABLE:
-            words = f"{lacking(error)}; {remedy(error)}, then try again"
-            return Failure(ResourceError.__name__, words, ResourceError.exit_code)
         words = f"{error.filename}: cannot be read or written: {error.strerror}"
         return Failure("OSError", words, FedsimError.exit_code)
     return Failure(type(error).__name__, _internal(error), INTERNAL)
@@ -103,7 +95,7 @@ def report(failure: Failure, error: BaseException, session: Session) -> None:
     if again := _how_to_go_on(failure):
         print_text(console, again)
     if session.verbose:
-        print_text(console, "".join(traceback.format_exception(error)))
+        print_text(console, whole_traceback(error))
     if session.as_json:
         print_json({"error": {**asdict(failure), "traceback": failure.traceback or None}})
 

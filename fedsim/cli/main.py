@@ -16,6 +16,7 @@ from fedsim.cli.session import Session
 from fedsim.cli.streams import discard_output, forget_impossible_size, make_usable
 from fedsim.errors import Interrupted
 from fedsim.signals import StopSignals
+from fedsim.streams import streams_kept
 
 PROGRAM = "fedsim"
 
@@ -32,7 +33,8 @@ def main() -> None:
             faulthandler.enable(sys.__stderr__)  # a crash in C code says where
         make_usable()
         forget_impossible_size(os.environ)
-        code = run_command(sys.argv[1:], stops)
+        with streams_kept():
+            code = run_command(sys.argv[1:], stops)
         sys.stdout.flush()
     except KeyboardInterrupt as error:  # before or after the command's own answer to it
         print(str(error) or stops.words, file=sys.stderr)

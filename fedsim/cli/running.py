@@ -20,6 +20,7 @@ from fedsim.cli.options import (
     SetOption,
     VerboseOption,
 )
+from fedsim.streams import streams_kept
 
 if TYPE_CHECKING:  # these take long to import, and --help needs none of them
     from fedsim.running.jobs import Listener
@@ -129,7 +130,7 @@ def followed(context: typer.Context) -> Iterator[Listener]:
         return
     from fedsim.cli.display import LiveDisplay
 
-    with LiveDisplay(make_console(stderr=True)) as display:
+    with streams_kept(), LiveDisplay(make_console(stderr=True)) as display:
         yield display
 
 

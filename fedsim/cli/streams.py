@@ -9,6 +9,8 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
+from fedsim.streams import is_descriptor
+
 STREAMS = ("stdin", "stdout", "stderr")
 
 LEAST_COLUMNS = 20
@@ -25,7 +27,7 @@ def make_usable() -> None:
       is gone.
     """
     for number, name in enumerate(STREAMS):
-        if getattr(sys, name) is None or not _is_open(number):
+        if getattr(sys, name) is None or not is_descriptor(number):
             _point_at_nothing(number)
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
@@ -55,14 +57,6 @@ def discard_output() -> None:
         _point_at_nothing(sys.stdout.fileno())
 
 
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
 def _point_at_nothing(number: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     if nothing != number:
@@ -83,16 +77,20 @@ class _Lossy:
 
     def write(self, text: str) -> int:
         """Write a text, or lose it."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # closed or detached by a user's code
             return self._stream.write(text)
         return self._lose(len(text))
 
     def flush(self) -> None:
         """Flush, or lose what is buffered."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             return self._stream.flush()
         self._lose(0)
         return None
+
+    def close(self) -> None:
+        """Stay open, for what is still to be said."""
+        self.flush()
 
     def _lose(self, length: int) -> int:
         with suppress(OSError, ValueError):

@@ -17,6 +17,7 @@ from fedsim.config.words import short
 from fedsim.data.datasets import existing_folder
 from fedsim.errors import ConfigError
 from fedsim.files import current_folder, user_path
+from fedsim.streams import streams_kept
 from fedsim.usercode.given import PLAIN, code_of, name_of, named
 from fedsim.usercode.sources import UserCode
 
@@ -59,6 +60,7 @@ class Experiment:
         )
 
 
+@streams_kept()
 def prepare(
     source: str | Path | Mapping[str, Any] | None,
     overrides: Sequence[str] = (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,7 +55,7 @@ def read_config(source: str | Path | Mapping[str, Any] | None) -> dict[str, Any]
 def _is_configuration(path: Path) -> bool:
     """Return whether a file looks like a configuration: it may be any YAML file."""
     try:
-        return "scenario" in read_yaml(path)
+        return path.is_file() and "scenario" in read_yaml(path)
     except RunFolderError:
         return False
 
@@ -64,10 +65,11 @@ def _in_folder(path: Path) -> str:
     told = shlex.quote(str(path))
     if (path / "origin.yaml").exists():
         again = shlex.quote(str(path / "config.yaml"))
-        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it anew"
-    files = sorted(one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
-    if files:
-        return f"expected a file: did you mean {str(files[0])!r}?"
+        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it again"
+    files = (one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
+    found = list(islice(filter(_is_configuration, files), 2))
+    if len(found) == 1:  # of several, none is meant more than another
+        return f"expected a file: did you mean {str(found[0])!r}?"
     return "expected a configuration file, or a ready one: `fedsim list` shows them"
 
 
@@ -109,6 +111,8 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
             ) from None
         node = result
         *parents, last = key.strip().split(".")
+        if last in ("scenario", "method", "name") and value == {text.strip()[:-1]: None}:
+            value = text.strip()  # a module without a class, not a mapping
         if not all(map(str.strip, [*parents, last])):
             raise of_option(
                 "--set",

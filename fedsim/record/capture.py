@@ -52,7 +52,15 @@ def captured(log: Log) -> Iterator[Log]:
 
 def _stream(descriptor: int) -> TextIO:
     binary = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(binary, "utf-8", errors="replace", line_buffering=True)
+    return _Unclosable(binary, "utf-8", errors="replace", line_buffering=True)
+
+
+class _Unclosable(io.TextIOWrapper):
+    """A stream that stays open for the turns after the one that closes it."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.flush()
 
 
 class _Copying:
@@ -69,6 +77,10 @@ class _Copying:
             self._log.write(text)
         return self._stream.write(text)
 
+    def close(self) -> None:
+        """Stay open, for the turns after the one that closes it, and for whoever waits for it."""
+        self._stream.flush()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
@@ -77,7 +89,8 @@ class _Copying:
 def copied(log: Log) -> Iterator[Log]:
     """Copy what this thread prints from Python to a log, and close it at the end.
 
-    Standard output and error then are what they were before, whatever the thread did to them.
+    Standard output and error then are what they were before, unless they were replaced since: by
+    a user's code, or, once a run that hangs was given up, by whoever goes on.
     """
     before = sys.stdout, sys.stderr
     copying = tuple(_Copying(stream, log, threading.get_ident()) for stream in before)
@@ -87,8 +100,9 @@ def copied(log: Log) -> Iterator[Log]:
             yield log
     finally:
         log.standard = {}
-        if (sys.stdout, sys.stderr) == copying:  # else somebody has replaced them since
-            sys.stdout, sys.stderr = before
+        for name, mine, old in zip(("stdout", "stderr"), copying, before, strict=True):
+            if getattr(sys, name, None) is mine:
+                setattr(sys, name, old)
         log.close()
 
 

@@ -18,9 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.errors import Interrupted, UserCodeError, cannot_write
+from fedsim.errors import Interrupted, UserCodeError
 from fedsim.files import writing
 from fedsim.protocol import AgentId
+from fedsim.systemerrors import cannot_write
 
 LARGEST = 4_000_000
 """How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""
@@ -230,10 +231,10 @@ def _best_effort() -> Iterator[None]:
 
 def flush() -> None:
     """Write out what Python still holds back of this process's output."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
         try:  # noqa: SIM105 - several times as fast as suppress
-            stream.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+            getattr(sys, name).flush()
+        except Exception:  # there is none, it is closed, or a user's own
             pass
 
 

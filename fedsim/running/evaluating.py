@@ -20,10 +20,12 @@ from fedsim.rng import Keys
 from fedsim.simulation.calls import hung
 from fedsim.simulation.evaluation import build_objective, call_once
 from fedsim.space import Value
+from fedsim.streams import streams_kept
 from fedsim.usercode.calling import user_stack
 from fedsim.workload import Evaluation
 
 
+@streams_kept()
 def evaluate_once(
     scenario: object,
     point: Mapping[str, Value] | Sequence[Value],

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsim.config.model import Config
-from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
 from fedsim.running.jobs import Job, Keeper, Listener, run_job
 from fedsim.running.measuring import keep
@@ -17,6 +17,8 @@ from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
 from fedsim.signals import stops_deferred, why_stopped
 from fedsim.simulation.serial import run_serial
+from fedsim.systemerrors import of_system
+from fedsim.usercode.calling import words_of
 from fedsim.usercode.given import how_to_resume
 
 
@@ -91,10 +93,7 @@ def _run_here(job: Job, deadline: float, listener: Listener) -> None:
 
 def _reason(error: BaseException) -> str:
     """Return an error in words; one that is not fedsim's own needs its type to be understood."""
-    kind, words = type(error).__name__, str(error)
-    if not words:
-        return kind
-    return words if isinstance(error, FedsimError) else f"{kind}: {words}"
+    return (isinstance(error, FedsimError) and str(error)) or words_of(error)
 
 
 def _make_folders(folder: Path, jobs: Sequence[Job]) -> None:

@@ -20,6 +20,7 @@ from fedsim.running.measuring import FirstEvaluation, measure
 from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity
 from fedsim.simulation.evaluation import LocalEvaluator
+from fedsim.streams import streams_kept
 from fedsim.workload import Scenario
 
 
@@ -49,6 +50,7 @@ Checks = Mapping[str, Checked]
 """By variant."""
 
 
+@streams_kept()
 def check(experiment: Experiment) -> Checks:
     """Build every variant's scenario, method and first agent once; evaluate nothing.
 
@@ -131,7 +133,7 @@ def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
 
         check_supported(Ledger.from_events(costs), make_accountant(privacy.accountant))
     needs, deadline = evaluator.needs(0), variant.deadlines.evaluation
-    found = Checked(scenario.agents, needs, costs, warnings=plan_warnings(method))
+    found = Checked(int(scenario.agents), needs, costs, warnings=plan_warnings(method))
     if not first or (needs is not None and variant.backend != "serial"):
         return found
     return replace(

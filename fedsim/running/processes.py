@@ -26,6 +26,7 @@ from fedsim.record.progress import Progress
 from fedsim.running.jobs import SILENT_SECONDS, Job, Listener
 from fedsim.running.worker import Failed, Finished, Message, Order
 from fedsim.simulation import serial
+from fedsim.systemerrors import no_process
 
 POLL_SECONDS = 0.5
 """How often processes are checked for silence. What they send does not wait for it."""
@@ -128,14 +129,17 @@ class _Worker:
         with other:
             # -P: else a user's file could be imported instead of a module of Python's own.
             command = [sys.executable, "-P", "-c", _BOOT, str(other.fileno()), str(os.getpid())]
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=self._output,
-                start_new_session=True,
-            )
+            try:
+                self.process = subprocess.Popen(
+                    command,
+                    pass_fds=[other.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._output,
+                    stderr=self._output,
+                    start_new_session=True,
+                )
+            except BlockingIOError as error:
+                raise no_process(error) from error
         self.send(sys.path)
 
     def send(self, thing: Order | list[str]) -> None:

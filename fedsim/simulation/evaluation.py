@@ -20,7 +20,7 @@ from fedsim.resources import Resources, declared_resources
 from fedsim.rng import Keys
 from fedsim.simulation.calls import Activity, Call, Evaluated, Evaluating, Proposed, where
 from fedsim.space import Value
-from fedsim.usercode.calling import message_of, user_code, user_traceback
+from fedsim.usercode.calling import class_of, message_of, user_code, user_traceback
 from fedsim.workload import Evaluation, Objective, Scenario
 
 
@@ -193,9 +193,9 @@ def call_once(
             hint = "; objectives run in another thread, unless as Ray tasks (resources: {cpus: 1})"
         told = f": {words}" if words else ""
         raise ObjectiveError(
-            f"the objective raised {type(error).__name__} ({where}){told}{hint}",
+            f"the objective raised {class_of(error)} ({where}){told}{hint}",
             user_traceback(error),
-            f"raised {type(error).__name__}",
+            f"raised {class_of(error)}",
         ) from None
     except (SystemExit, GeneratorExit) as error:
         raise no_number(error, where) from None
@@ -211,18 +211,18 @@ def call_once(
 def no_number(error: BaseException, where: str) -> ObjectiveError:
     """Return the error of an objective that raised what ends a program."""
     return ObjectiveError(
-        f"the objective raised {type(error).__name__} ({where}); it must return a number",
+        f"the objective raised {class_of(error)} ({where}); it must return a number",
         user_traceback(error),
-        f"raised {type(error).__name__}",
+        f"raised {class_of(error)}",
     )
 
 
 def _finite(number: object, where: str) -> float:
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
         raise ObjectiveError(
-            f"the objective returned {type(number).__name__} ({where}): expected a number "
+            f"the objective returned {class_of(number)} ({where}): expected a number "
             "or fedsim.workload.Evaluation; return float(...)",
-            reason=f"returned {type(number).__name__}",
+            reason=f"returned {class_of(number)}",
         )
     if isinstance(number, int) and abs(number) > sys.float_info.max:
         number = math.inf

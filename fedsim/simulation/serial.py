@@ -28,6 +28,7 @@ from fedsim.simulation.agents import AgentGroup
 from fedsim.simulation.calls import Activity, hung, where
 from fedsim.simulation.evaluation import LocalEvaluator
 from fedsim.simulation.loop import Notify, Simulation, simulate
+from fedsim.streams import streams_kept
 from fedsim.usercode.calling import user_stack
 from fedsim.workload import Scenario
 
@@ -87,7 +88,7 @@ class _Worker(threading.Thread):
             method = build_method(spec, self.scenario)
             group = AgentGroup(spec, self.scenario, method, evaluator, activity, stopped)
             group.program(0)
-            start = find_start(folder, self.scenario.agents)
+            start = find_start(folder, int(self.scenario.agents))
             history = start.history()
             group.rebuild(sorted({record.agent for record in history}), history)
             # One thread also for libraries that the first agent's objective has loaded.
@@ -122,6 +123,7 @@ class _Worker(threading.Thread):
             self._fence.close(GRACE_SECONDS)
 
 
+@streams_kept()
 def run_serial(
     simulation: Simulation,
     scenario: Scenario,

@@ -22,7 +22,7 @@ from typing import Any
 
 from fedsim.arguments import as_plain
 from fedsim.errors import ConfigError
-from fedsim.usercode.calling import message_of
+from fedsim.usercode.calling import class_of, message_of
 from fedsim.usercode.importing import is_current
 from fedsim.usercode.packing import Packed, pack
 from fedsim.usercode.sources import UserCode, is_users_file, texts_in
@@ -110,7 +110,7 @@ class Given:
         return {**self.__dict__, "_packed": self.pack(), "_thing": None}
 
     def _cannot(self, what: str, error: Exception) -> str:
-        words = message_of(error) or type(error).__name__
+        words = message_of(error) or class_of(error)
         return (
             f"{self.name} cannot {what}: {words}; make what cannot in objective(), put "
             "the class into a module, or stay in this process (backend: serial, and jobs=1)"
@@ -120,7 +120,7 @@ class Given:
 def named(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
     """Return a configuration with names in place of classes and objects, and those by name.
 
-    Numpy's numbers and arrays become numbers and lists, as a file has them.
+    Numpy's numbers and arrays, tuples and ranges become numbers and lists, as a file has them.
 
     Args:
         raw: the configuration; it is copied.

@@ -281,6 +281,25 @@ def read_all(terminal: int) -> None:
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "sys.stdout.close(); sys.stderr.close()",
+        "sys.__stdout__.close(); sys.__stderr__.close()",
+        "sys.stdout = 5; del sys.stderr",
+    ],
+)
+def test_a_users_code_that_ends_the_streams(
+    here: Path, user_module: UserModule, ending: str
+) -> None:
+    objective = f"if agent == 0 and hasattr(sys, 'stderr'): {ending}\nreturn point['x']"
+    file = users(user_module, objective)
+    done = subprocess.run([*COMMAND, "run", file], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert done.stdout.endswith("folder  runs/small-1\npicture runs/small-1/progress.png\n")
+
+
+@pytest.mark.heavy
 class TestSignals:
     def test_a_run_is_interrupted_and_can_be_resumed(
         self, here: Path, user_module: UserModule
@@ -358,7 +377,7 @@ main()
 
     def test_what_is_loaded_before_signals_are_heard(self, here: Path) -> None:
         ours = {name for name in loaded_by("import fedsim.cli.main") if name.startswith("fedsim")}
-        rest = {"fedsim", "fedsim.cli", "fedsim.errors", "fedsim.signals"}
+        rest = {"fedsim", "fedsim.cli", "fedsim.errors", "fedsim.signals", "fedsim.streams"}
         assert ours == rest | {f"fedsim.cli.{name}" for name in ("main", "session", "streams")}
         assert not {"typer", "rich", "click"} & loaded_by("import fedsim.cli.main")
 

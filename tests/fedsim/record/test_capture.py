@@ -16,6 +16,7 @@ import pytest
 from fedsim.record.capture import captured, copied, standard_kept
 from fedsim.record.logs import Log, read_log
 from fedsim.simulation.calls import Activity
+from fedsim.streams import streams_kept
 
 Keep = Callable[[Log], AbstractContextManager[Log]]
 
@@ -109,6 +110,39 @@ def test_streams_that_a_turn_closes_are_opened_again(
         ("agent 1, round 1", "printed\n"),
     ]
     assert capfd.readouterr().out == ("printed\n" * 2 if keep is copied else "") + "after\n"
+
+
+@pytest.mark.parametrize("keep", [captured, copied])
+def test_a_turn_cannot_close_pythons_streams(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], keep: Keep
+) -> None:
+    with keep(Log(tmp_path / "a.log", "server")) as log:
+        for turn in ("first", "second"):
+            log.turn(turn)
+            print("printed")
+            sys.stdout.close()
+            sys.stderr.close()
+    print("after")
+    assert turns(tmp_path / "a.log") == [("first", "printed\n"), ("second", "printed\n")]
+    assert capsys.readouterr().out == ("printed\n" * 2 if keep is copied else "") + "after\n"
+
+
+@pytest.mark.parametrize("keep", [captured, copied])
+def test_a_log_ends_though_a_stream_was_replaced_by_something_odd(
+    tmp_path: Path, keep: Keep
+) -> None:
+    class Odd:
+        def __getattr__(self, name: str) -> object:
+            raise KeyError(name)
+
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError
+
+    with streams_kept(), keep(Log(tmp_path / "a.log", "server")):
+        print("printed", flush=True)
+        sys.stdout = Odd()
+        del sys.stderr
+    assert turns(tmp_path / "a.log") == [("server", "printed\n")]
 
 
 def test_streams_go_where_they_did_before(
