@@ -81,7 +81,7 @@ class SimulationServer:
         log = EvaluationLog(folder.evaluations, simulation.run)
         method, stopped = build_method(simulation.spec, scenario), self._stop.is_set
         with folder.locked(), closing(log), ExitStack() as stack:
-            start = find_start(folder, scenario.agents)
+            start = find_start(folder, int(scenario.agents))
             transport = self._transport(simulation, start, scenario, folder, log, logs)
             stack.enter_context(closing(transport))
             simulate(
@@ -111,7 +111,7 @@ class SimulationServer:
             evaluator = TaskEvaluator(
                 spec, scenario.space, agents, self._deadlines, log, logs, stopped
             )
-        count = scenario.agents
+        count = int(scenario.agents)
         return RayTransport(self._pool, spec, folder, count, start, logs, stopped, evaluator)
 
     def _note(self, progress: Progress) -> None:

@@ -25,12 +25,13 @@ from fedsim.dashboards.agents import facet_chart
 from fedsim.dashboards.curves import Axis, Chart, Panel
 from fedsim.dashboards.grid import LEGEND_ROWS, panel_grid
 from fedsim.dashboards.points import PointsChart
-from fedsim.errors import ConfigError, cannot_write, of_option
+from fedsim.errors import ConfigError, of_option
 from fedsim.files import user_path
 from fedsim.protocol import AgentId
 from fedsim.results.analysis import AnyRun
 from fedsim.results.naming import shortened
 from fedsim.space import Array
+from fedsim.systemerrors import cannot_write
 
 INSIDE = 6
 """Up to so many curves have their legend inside the axes."""

@@ -14,7 +14,6 @@ from fedsim.errors import ConfigError, plain
 LEAST_INCHES, MOST_INCHES = 1, 100
 """Of a picture's width and height."""
 
-
 LONGEST_RANGE = 1_000_000
 """A longer ``range`` is not made a list: it may not fit into memory."""
 

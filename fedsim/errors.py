@@ -8,8 +8,6 @@ pickle round trip between processes.
 from __future__ import annotations
 
 import difflib
-import errno
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,20 +18,8 @@ Error = TypeVar("Error", bound="FedsimError")
 KEPT = "what was recorded is kept"
 """Of a run that ended early; how it is continued follows."""
 
-_ROOM, _FILES = "make room", "raise the limit of open files (ulimit -n)"
-_PROCESSES = "close other programs, or raise the limit of processes and threads (ulimit -u)"
-_MENDS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _ROOM),
-    errno.EIO: "see to the disk",
-    errno.EROFS: "make the disk writable",
-    errno.EMFILE: _FILES,
-    errno.ENFILE: "close other programs, which have all of the system's files open",
-    errno.ENOMEM: "free memory",
-}
-"""What to do about what the system lacks, by its error: not what a user has written is wrong."""
-
-UNREADABLE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that say nothing about the file that was to be opened."""
+ENDINGS = (Exception, SystemExit, GeneratorExit)
+"""What a user's code may raise without being stopped from outside."""
 
 LAST_OUTPUT = "What it printed last (`fedsim logs RUN` shows all):"
 """The heading of output in errors."""
@@ -104,9 +90,22 @@ class RunFolderError(FedsimError):
 
 
 class DiskError(RunFolderError):
-    """The disk is full or fails, or the system opens no more files, during a run."""
+    """The disk is full or fails, or the system opens no more files, during a run.
+
+    Args:
+        what: the file, and what is wrong.
+        advice: what to do.
+    """
 
     exit_code = 3
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what, advice)
+        self.what = what
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.advice}"
 
 
 class LostRecordError(RunFolderError):
@@ -116,7 +115,7 @@ class LostRecordError(RunFolderError):
 
 
 class ResourceError(FedsimError):
-    """The plan needs more memory or CPUs than available, or the cluster cannot be reached."""
+    """Memory, CPUs, threads or the cluster are missing; before a run has begun, also disk space."""
 
     exit_code = 4
 
@@ -222,96 +221,8 @@ def safe_repr(value: object) -> str:
     """Return a value's ``repr``, or Python's own if a user's fails."""
     try:
         return repr(value)
-    except Exception:
+    except ENDINGS:
         return object.__repr__(value)
-
-
-def cannot_write(
-    path: Path, error: OSError, then: str = "", *, begun: bool = True
-) -> RunFolderError | ResourceError:
-    """Return the error for a file that cannot be written.
-
-    Args:
-        path: the file.
-        error: the operating system's error.
-        then: what to do once there is room, if it is not to resume a run.
-        begun: whether it is a file of a run that has begun.
-    """
-    text, mend = f"{path}: cannot be written: {_why(error)}", remedy(error)
-    if not mend or (not begun and error.errno == errno.EROFS):
-        return RunFolderError(text)
-    if not begun:
-        return ResourceError(f"{text}; nothing was started: {mend}, then run it again")
-    return DiskError(f"{text}; {mend}, then {then}" if then else f"{text}; {_kept(mend)}")
-
-
-def cannot_read(
-    path: Path, error: OSError, advice: str = "", *, begun: bool = True
-) -> RunFolderError | ResourceError:
-    """Return the error for a file that cannot be read.
-
-    Args:
-        path: the file.
-        error: the operating system's error.
-        advice: what to do about the file; not told if nothing is wrong with it.
-        begun: whether it is a file of a run that has begun.
-    """
-    text = f"{path}: cannot be read: {_why(error)}"
-    if error.errno not in UNREADABLE:
-        return RunFolderError(text + advice)
-    return (DiskError if begun else ResourceError)(f"{text}; {remedy(error)}, then try again")
-
-
-@contextmanager
-def of_system() -> Iterator[None]:
-    """Turn what the system lacks into an error of a run that has begun.
-
-    Raises:
-        DiskError: for an ``OSError`` of that kind.
-        ResourceError: if no thread or process can be started, or memory is full.
-        Exception: others pass through.
-    """
-    try:
-        yield
-    except (OSError, RuntimeError, MemoryError) as error:
-        if not (mend := remedy(error)):
-            raise
-        kind = DiskError if isinstance(error, OSError) else ResourceError
-        raise kind(f"{lacking(error)}; {_kept(mend)}") from error
-
-
-def no_process(error: OSError) -> ResourceError:
-    """Return the error of a run that has begun, and for which the system starts no process."""
-    return ResourceError(f"a process cannot be started: {_why(error)}; {_kept(_PROCESSES)}")
-
-
-def lacking(error: BaseException) -> str:
-    """Return what the system lacks in words, with the file if it is about one."""
-    if isinstance(error, MemoryError):
-        return ": ".join(filter(None, ("the memory is full", str(error))))  # numpy says of what
-    if not isinstance(error, OSError):
-        return "the system starts no more threads"
-    return ": ".join(str(part) for part in (error.filename, _why(error)) if part)
-
-
-def _why(error: OSError) -> str:
-    # Libraries' own words may be long, and name the path again.
-    return os.strerror(error.errno) if error.errno else str(error.strerror or error)
-
-
-def remedy(error: BaseException) -> str:
-    """Return what to do about what the system lacks; empty if it lacks nothing."""
-    if isinstance(error, OSError):
-        return _MENDS.get(error.errno or 0, "")
-    if isinstance(error, MemoryError):
-        return _MENDS[errno.ENOMEM]
-    # Python has no class of its own for it.
-    no_thread = type(error) is RuntimeError and str(error) == "can't start new thread"
-    return _PROCESSES if no_thread else ""
-
-
-def _kept(mend: str) -> str:
-    return f"{KEPT}: {mend}, then resume the run"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

@@ -30,6 +30,7 @@ from fedsim.running.resuming import (
     experiment_of,
     note_changes,
     note_new_code,
+    require_places,
     require_same_record,
     require_same_run,
     require_whole,
@@ -112,6 +113,7 @@ def resume(
     experiment, changed = experiment_of(path, origin, overrides, given)
     with of_run(path), locked(path, wait_seconds=1.0):
         require_same_run(origin, _fingerprints(experiment), path)
+        require_places(one for _, _, one in _folders(experiment, path))
         require_same_record(changed, (one for _, _, one in _folders(experiment, path)))
         for label, seed, one in _folders(experiment, path):
             restore_configuration(one, experiment.variants[label], seed)

@@ -15,7 +15,7 @@ _NUMBERS = {"stdout": 1, "stderr": 2}
 def streams_kept() -> Iterator[None]:
     """Let ``sys.stdout`` and ``sys.stderr`` be after the block what they were before, and open.
 
-    One that the block has closed is opened anew from its descriptor. Use it where a user's code is
+    One that the block has closed is opened again from its descriptor. Use it where a user's code is
     waited for, not in a thread that may be left behind.
     """
     before = {name: getattr(sys, name, None) for name in _NUMBERS}
@@ -36,11 +36,16 @@ def is_open(stream: Any) -> bool:
         return False
 
 
-def _opened(number: int) -> TextIO:
-    where: int | str = number
+def is_descriptor(number: int) -> bool:
+    """Return whether a file is open under a number."""
     try:
         os.fstat(number)
     except OSError:
-        where = os.devnull
-    mine = where != number
-    return open(where, "w", encoding="utf-8", errors="replace", closefd=mine)
+        return False
+    return True
+
+
+def _opened(number: int) -> TextIO:
+    known = is_descriptor(number)
+    where = number if known else os.devnull
+    return open(where, "w", encoding="utf-8", errors="replace", closefd=not known)

@@ -58,7 +58,7 @@ def check_scenario(scenario: Scenario, *, points: int = 5, seed: int = 0) -> Non
         name = getattr(scenario, "__name__", "")
         _expect(not isinstance(scenario, type), f"an object, got the class: pass {name}(...)")
         require_scenario(scenario, type(scenario).__name__)
-        for agent in sorted({0, scenario.agents - 1}):
+        for agent in sorted({0, int(scenario.agents) - 1}):
             _check_objective(scenario, agent, points, seed)
             _check_optimal_point(scenario, agent, seed)
     except FedsimError as error:
@@ -135,7 +135,7 @@ def check_method(
     Raises:
         ConformanceError: with the first difference, or what a program did wrong.
     """
-    context = Context(scenario.space, scenario.agents, rounds, seed)
+    context = Context(scenario.space, int(scenario.agents), rounds, seed)
     try:
         undisturbed = run_in_memory(factory, scenario, context, restart=False)
         restarted = run_in_memory(factory, scenario, context, restart=True)

@@ -17,6 +17,7 @@ GROUND = (
     "errors",
     "signals",
     "streams",
+    "systemerrors",
     "rng",
     "keys",
     "fingerprints",

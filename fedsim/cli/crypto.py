@@ -64,6 +64,7 @@ def bench_command(
     quiet: QuietOption = False,
 ) -> None:
     """Measure time and bytes of encrypted sums, beside TenSEAL and reference measurements."""
+    from fedsim.cli.tables import print_table
     from fedsim.crypto.measuring import ckks_costs, numbers_of, threshold_costs
 
     require(members is None or 3 <= members <= 1024, "--members", "3 to 1024", members)
@@ -96,8 +97,8 @@ def bench_command(
         )
         return
     console = make_console()
-    console.print(_operations_table(operations))
-    console.print(_rounds_table(whole))
+    print_table(console, _operations_table(operations))
+    print_table(console, _rounds_table(whole))
 
 
 def _whole(encryption: Any, members: int, support: int, numbers: int, rounds: int) -> Any:
@@ -182,6 +183,7 @@ def collusion_command(
     quiet: QuietOption = False,
 ) -> None:
     """Withhold decryption shares, and show that the others' decrypt to noise."""
+    from fedsim.cli.tables import print_table
     from fedsim.crypto.collusion import withhold_shares
     from fedsim.crypto.measuring import numbers_of
 
@@ -196,7 +198,7 @@ def collusion_command(
     if as_json:
         print_json({"trials": [asdict(one) for one in found]})
         return
-    make_console().print(_collusion_table(found))
+    print_table(make_console(), _collusion_table(found))
     make_console().print(
         "With a share withheld, what decrypts is uniform modulo 2^72 and does not correlate with "
         "the sum; its size only mirrors the modulus. In a run, the check makes each such trial an "

@@ -13,16 +13,8 @@ import typer
 
 from fedsim.cli.consoles import make_console, print_json, print_text
 from fedsim.cli.session import Session
-from fedsim.errors import (
-    KEPT,
-    UNREADABLE,
-    FedsimError,
-    Interrupted,
-    ResourceError,
-    UserCodeError,
-    lacking,
-    remedy,
-)
+from fedsim.errors import KEPT, FedsimError, Interrupted, ResourceError, UserCodeError
+from fedsim.systemerrors import UNREADABLE, lacking, remedy
 from fedsim.usercode.calling import shortened, whole_traceback, words_of
 
 # typer brings its own copy of click or uses the installed one; this is the one in use.

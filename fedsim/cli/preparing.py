@@ -12,7 +12,8 @@ import typer
 from fedsim.cli.completion import complete_ready, complete_scenario
 from fedsim.cli.consoles import make_console, only_json_on_stdout, print_json
 from fedsim.cli.options import JsonOption, SetOption
-from fedsim.errors import ConfigError, RunFolderError, cannot_write
+from fedsim.errors import ConfigError, RunFolderError
+from fedsim.systemerrors import cannot_write
 
 
 def list_names(as_json: JsonOption = False) -> None:

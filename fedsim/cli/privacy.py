@@ -63,6 +63,7 @@ def subsampled_command(
     as_json: JsonOption = False,
 ) -> None:
     """Show the privacy loss of T rounds of the subsampled Gaussian mechanism (DP-FTS-DE)."""
+    from fedsim.cli.tables import print_table
     from fedsim.privacy.accountants import STRICT_DELTA, make_accountant
     from fedsim.privacy.calibration import constant_loss
 
@@ -84,7 +85,7 @@ def subsampled_command(
     if as_json:
         print_json(_losses_record(delta, losses, small))
     else:
-        make_console().print(_losses_table(delta, losses, small))
+        print_table(make_console(), _losses_table(delta, losses, small))
         make_console().print(meaning(how))
         if math.isinf(losses["pld"].epsilon):
             make_console().print(_INFINITE)

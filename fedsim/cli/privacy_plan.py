@@ -36,6 +36,7 @@ def plan_command(
 
     The methods are dp-fts-de, with a release in every round, and dp-prior, with a few.
     """
+    from fedsim.cli.tables import print_table
     from fedsim.privacy.accountants import make_accountant
     from fedsim.privacy.planning import Vectors, plans
 
@@ -52,7 +53,8 @@ def plan_command(
         print_json(_record(found, vectors))
         return
     console = make_console()
-    console.print(_table(found))
+    console.print("Expected signal to noise of a release (above 1: more signal than noise)")
+    print_table(console, _table(found))
     for place, plan in enumerate(found, 1):
         console.print(f"{place}  {_line({'method': plan.setting()})}", soft_wrap=True)
     console.print(f"beside it: {_line({'privacy': {'delta': delta}})}", soft_wrap=True)
@@ -63,7 +65,7 @@ def plan_command(
 def _table(found: list[Plan]) -> Table:
     from rich.table import Table
 
-    table = Table(title="Expected signal to noise of a release (above 1: more signal than noise)")
+    table = Table(box=None, pad_edge=False)
     table.add_column("")
     for name in ("method", "messages"):
         table.add_column(name)

@@ -46,7 +46,7 @@ def show(folder: AnyRunFolderArgument, as_json: JsonOption = False) -> None:
     resumable = all(seed.resumable for seed in seeds)
     if states - {"done"} and resumable and not states & {"running", "waiting"}:
         refused = run.lost_plan() or any(seed.refused for seed in seeds)
-        how = "mend what is damaged, then continue with" if refused else "continue with"
+        how = "repair what is damaged, then continue with" if refused else "continue with"
         print_text(console, f"{how}: {how_to_resume(run.whole, given_to(run.whole))}")
     if states == {"damaged"}:
         raise RunFolderError(f"{run.folder}: every seed is damaged")
@@ -62,7 +62,7 @@ def _has_points(record: dict[str, Any]) -> bool:
 class _Shown:
     """What is shown of a seed: its record, a sentence unless it is done, whether it is refused.
 
-    A resume refuses what has to be mended first; what is not ``resumable`` would fail again.
+    A resume refuses what has to be repaired first; what is not ``resumable`` would fail again.
     """
 
     record: dict[str, Any]
@@ -90,10 +90,13 @@ def _shown(one: SeedRun) -> _Shown:
 
 
 def _missing(one: SeedRun, summary: dict[str, Any]) -> _Shown:
+    from fedsim.record.layout import obstacle
+
     state = one.state  # waiting, if the run is just making the folders
-    reason = "its folder is missing" if state == "missing" else None
+    told = obstacle(one.folder.path)
+    reason = (told or "its folder is missing") if state == "missing" else None
     record = {**summary, "status": state, "reason": reason}
-    return _Shown(record, f"{one.name}: {reason or state}")
+    return _Shown(record, f"{one.name}: {reason or state}", refused=bool(told))
 
 
 def _sentence(one: SeedRun, status: Status) -> str:

@@ -9,6 +9,8 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
+from fedsim.streams import is_descriptor
+
 STREAMS = ("stdin", "stdout", "stderr")
 
 LEAST_COLUMNS = 20
@@ -25,7 +27,7 @@ def make_usable() -> None:
       is gone.
     """
     for number, name in enumerate(STREAMS):
-        if getattr(sys, name) is None or not _is_open(number):
+        if getattr(sys, name) is None or not is_descriptor(number):
             _point_at_nothing(number)
             mode = "r" if name == "stdin" else "w"
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
@@ -53,14 +55,6 @@ def discard_output() -> None:
     """Discard what is buffered for stdout, so that Python's own last flush does not fail."""
     with suppress(io.UnsupportedOperation):  # it has no number: a test's own stream
         _point_at_nothing(sys.stdout.fileno())
-
-
-def _is_open(number: int) -> bool:
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
 
 
 def _point_at_nothing(number: int) -> None:

@@ -8,10 +8,10 @@ supplied by fedsim and cannot be set in a section.
 from __future__ import annotations
 
 import inspect
-import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 
@@ -53,7 +53,7 @@ def build_scenario(spec: RunSpec) -> Scenario:
 
 def build_method(spec: RunSpec, scenario: Scenario) -> Method:
     """Return the run's method for a scenario; errors as in :func:`build_scenario`."""
-    context = Context(scenario.space, scenario.agents, spec.rounds, spec.seed)
+    context = Context(scenario.space, int(scenario.agents), spec.rounds, spec.seed)
     if spec.code.sources:
         activate(spec.code)  # a setting of fedsim's own methods may name a class
     target = find("method", spec.method_name, spec.code)
@@ -62,19 +62,38 @@ def build_method(spec: RunSpec, scenario: Scenario) -> Method:
 
 
 def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
-    """Return the costs of a whole run's releases, as far as the method knows."""
-    if not offers(method, PlansCosts):
-        return ()
+    """Return the costs of a whole run's releases, as far as the method knows.
+
+    Raises:
+        RunError: if they are no privacy events.
+        UserCodeError: if the method's code raises.
+    """
     with user_code("the method failed to return its planned costs"):
-        return method.planned_costs()
+        if not offers(method, PlansCosts):
+            return ()
+        given: object = method.planned_costs()
+        found = _items(given)
+        known = found is not None and all(offers(one, PrivacyEvent) for one in found)
+    expect(known, "the method's planned_costs()", "a list of privacy events", given)
+    return found or ()
 
 
 def plan_warnings(method: Method) -> tuple[str, ...]:
-    """Return what a method warns of before its run."""
-    if not offers(method, WarnsOfPlan):
-        return ()
+    """Return what a method warns of before its run; errors as in :func:`planned_costs`."""
     with user_code("the method failed to return its warnings"):
-        return tuple(map(str, method.plan_warnings()))
+        if not offers(method, WarnsOfPlan):
+            return ()
+        given: object = method.plan_warnings()
+        found = _items(given)
+    known = found is not None and all(isinstance(one, str) for one in found)
+    expect(known, "the method's plan_warnings()", "a list of texts", given)
+    return found or ()
+
+
+def _items(given: object) -> tuple[Any, ...] | None:
+    """Return what is in a list, or what a generator yields; None if it is something else."""
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+    return tuple(cast(Iterable[Any], given)) if listed else None
 
 
 def targets_of(method: Method, agents: int) -> tuple[AgentId, ...] | None:
@@ -109,17 +128,21 @@ def require_scenario(thing: object, where: str) -> Scenario:
     for name, value, good, expected in (
         ("space", space, isinstance(space, Space), "a fedsim.space.Space"),
         ("direction", direction, direction in ("maximize", "minimize"), "maximize or minimize"),
-        ("agents", agents, type(agents) is int and agents >= 1, "a whole number of at least 1"),
+        ("agents", agents, _is_count(agents), "a whole number of at least 1"),
     ):
         if not good:
             raise ConfigError(f"{where}: its {name}: expected {expected}, got {short(value)}")
-    return typing.cast(Scenario, thing)
+    return cast(Scenario, thing)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and value is not True and int(value) >= 1
 
 
 def require_method(thing: object, where: str) -> Method:
     """Return an object as a method; see :func:`require_scenario`."""
     _attributes(thing, where, ("agent", "server"), "a method")
-    return typing.cast(Method, thing)
+    return cast(Method, thing)
 
 
 def resolve_section(section: str, given: Settings, code: UserCode) -> dict[str, Any]:

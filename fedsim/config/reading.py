@@ -65,7 +65,7 @@ def _in_folder(path: Path) -> str:
     told = shlex.quote(str(path))
     if (path / "origin.yaml").exists():
         again = shlex.quote(str(path / "config.yaml"))
-        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it anew"
+        return f"`fedsim resume {told}` continues this run, `fedsim run {again}` starts it again"
     files = (one for ending in ("yaml", "yml") for one in path.glob(f"*.{ending}"))
     found = list(islice(filter(_is_configuration, files), 2))
     if len(found) == 1:  # of several, none is meant more than another
@@ -111,6 +111,8 @@ def apply_overrides(raw: dict[str, Any], assignments: Sequence[str]) -> dict[str
             ) from None
         node = result
         *parents, last = key.strip().split(".")
+        if last in ("scenario", "method", "name") and value == {text.strip()[:-1]: None}:
+            value = text.strip()  # a module without a class, not a mapping
         if not all(map(str.strip, [*parents, last])):
             raise of_option(
                 "--set",

@@ -11,16 +11,29 @@ import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_origin
 
+import numpy as np
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    create_model,
+)
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import ErrorDetails, PydanticSerializationError
 
+from fedsim.arguments import as_plain
 from fedsim.config.words import explain, short
 from fedsim.errors import ConfigError, plain
 from fedsim.usercode.calling import user_code, words_of
+from fedsim.usercode.given import name_of
 from fedsim.yamltext import parse_yaml
 
 SUPPLIED = ("self", "context", "seed", "data_dir")
@@ -38,14 +51,17 @@ def validate(model: type[Model], values: Settings, where: str) -> Model:
         UserCodeError: if a check in a user's own class of settings fails in another way than by
             ``ValueError`` or ``AssertionError``.
     """
+    checked, mistakes = None, list[ErrorDetails]()
     # Fedsim's own schema, which has no place, calls no code of a user's.
     with user_code(f"{where}: its settings cannot be checked") if where else nullcontext():
         try:
-            found = model.model_validate(values)
+            checked = model.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(explain(error, model, values, where)) from None
-        _refuse_nonsense(values, dumped(found, where), where)
-    return found
+            mistakes = error.errors()
+    if checked is None:
+        raise ConfigError(explain(mistakes, model, values, where))
+    _refuse_nonsense(values, dumped(checked, where), where)
+    return checked
 
 
 def dumped(checked: BaseModel, where: str, *, as_json: bool = False) -> dict[str, Any]:
@@ -59,13 +75,25 @@ def dumped(checked: BaseModel, where: str, *, as_json: bool = False) -> dict[str
     Raises:
         ConfigError: if a value is of a class that cannot be written.
     """
-    try:
-        return checked.model_dump(mode="json" if as_json else "python", by_alias=True)
+    mode = "json" if as_json else "python"
+    try:  # without pydantic's warnings: a default of another type is refused when it is used
+        return checked.model_dump(mode=mode, by_alias=True, warnings=False)
     except PydanticSerializationError as error:
-        raise ConfigError(
-            f"{where}: its settings cannot be written to a file: {words_of(error)}; expected "
-            "numbers, texts, lists, mappings and dataclasses of them"
-        ) from None
+        raise ConfigError(_not_plain(checked, where, words_of(error))) from None
+
+
+def _not_plain(checked: BaseModel, where: str, why: str) -> str:
+    """Return which setting's value cannot be written to a file, in words."""
+    expected = "numbers, texts, booleans, lists, mappings and dataclasses of them"
+    for name, field in type(checked).model_fields.items():
+        try:
+            checked.model_dump(mode="json", include={name}, warnings=False)
+        except PydanticSerializationError:
+            path = ".".join(filter(None, (where, field.alias or name)))
+            default = "" if name in checked.model_fields_set else " as its default"
+            value = short(getattr(checked, name))
+            return f"{path}: expected what a file can hold{default} ({expected}), got {value}"
+    return f"{where}: expected {expected}: {why}"
 
 
 def constructor_schema(target: type, section: str) -> type[BaseModel]:
@@ -75,8 +103,7 @@ def constructor_schema(target: type, section: str) -> type[BaseModel]:
         ConfigError: if the constructor's signature or annotations cannot be understood.
         UserCodeError: if a class that they name, or a default of its, raises.
     """
-    name = f"{target.__module__}:{target.__qualname__}"
-    with user_code(f"{section}.name: {name}: its constructor cannot be understood"):
+    with user_code(f"{section}.name: {name_of(target)}: its constructor cannot be understood"):
         return _constructor_schema(target, section)
 
 
@@ -89,11 +116,9 @@ def _constructor_schema(target: type, section: str) -> type[BaseModel]:
                 parameter.VAR_POSITIONAL,
             ):
                 continue
-            default = ... if parameter.default is parameter.empty else parameter.default
+            kind, default = _kind_and_default(parameter)
             # pydantic restricts field names: it gets numbered ones, with the real names as aliases.
             field = Field(default, alias=name)
-            annotated = parameter.annotation is not parameter.empty
-            kind = parameter.annotation if annotated else Any
             kind = Annotated[kind, BeforeValidator(_Completion(default))]
             found[f"setting_{len(found)}"] = (kind, field)
         config = ConfigDict(
@@ -105,9 +130,43 @@ def _constructor_schema(target: type, section: str) -> type[BaseModel]:
         return create_model(f"{section}:{target.__name__}", __config__=config, **found)
     except (NameError, AttributeError, TypeError, ValueError, PydanticUserError) as error:
         raise ConfigError(
-            f"{section}.name: {target.__module__}:{target.__qualname__}: the annotations of its "
-            f"constructor cannot be understood: {words_of(error)}"
+            f"{section}.name: {name_of(target)}: the annotations of its constructor cannot be "
+            f"understood: {words_of(error)}"
         ) from None
+
+
+def _kind_and_default(parameter: inspect.Parameter) -> tuple[Any, Any]:
+    """Return a setting's type and default, ``...`` if it has none.
+
+    A file has numbers and lists where Python has those of numpy: a scalar becomes Python's own, and
+    where the default is an array of numbers, a list becomes one.
+    """
+    kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+    default = ... if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, np.generic):
+        return (type(as_plain(default)) if kind is type(default) else kind), as_plain(default)
+    takes_array = kind is Any or np.ndarray in (kind, get_origin(kind))
+    if takes_array and isinstance(default, np.ndarray) and default.dtype.kind in "biuf":
+        kind = Annotated[Any, AfterValidator(_AsArray(default)), PlainSerializer(as_plain)]
+    return kind, default
+
+
+class _AsArray:
+    """Turns a list into an array of the kind that a default has."""
+
+    def __init__(self, default: NDArray[Any]) -> None:
+        self._default = default
+
+    def __call__(self, given: Any) -> NDArray[Any]:
+        kind, like = self._default.dtype, f"an array of numbers like {short(self._default)}"
+        try:
+            found = np.asarray(given)
+            fits = found.size == 0 or np.can_cast(found.dtype, kind, "same_kind")
+            if not fits or (found.ndim == 0) != (self._default.ndim == 0):
+                raise ValueError
+            return found.astype(kind)
+        except (ValueError, TypeError, OverflowError):
+            raise ValueError(f"expected {like}") from None
 
 
 class _Completion:
@@ -143,7 +202,7 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
     if boolean or (isinstance(given, float) and math.isnan(given)):
         raise ConfigError(f"{path}: expected a number, got {plain(given)}")
     number = isinstance(checked, (int, float)) and not isinstance(checked, bool)
-    if isinstance(given, str) and number and not _is_written(given, checked):
+    if isinstance(given, str) and number and _only_python_reads(given, checked):
         kind = "a whole number" if isinstance(checked, int) else "a number"
         hint = f"; did you mean {checked}?" if math.isfinite(checked) else ""
         raise ConfigError(f"{path}: expected {kind}, got {short(given)}{hint}")
@@ -161,10 +220,17 @@ def _refuse_nonsense(given: Any, checked: Any, path: str) -> None:
             _refuse_nonsense(before, after, f"{path}.{i}")
 
 
-def _is_written(text: str, number: float) -> bool:
-    """Return whether a text is a number as YAML writes it; Python reads more, such as ``1_000``."""
+def _only_python_reads(text: str, number: float) -> bool:
+    """Return whether a text is a number as Python writes it, but not YAML, such as ``1_000``.
+
+    What neither reads as that number was converted by a class of the user's own.
+    """
     try:
+        if str(float(text)) != str(float(number)):  # NaN is not equal to itself
+            return False
         read = parse_yaml(text)
-    except yaml.YAMLError:
+    except (ValueError, OverflowError):
         return False
-    return isinstance(read, (int, float)) and not isinstance(read, bool) and read == number
+    except yaml.YAMLError:
+        return True
+    return isinstance(read, bool) or not isinstance(read, (int, float)) or read != number

@@ -13,10 +13,11 @@ import typing
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from fedsim.errors import closest, nearest, plain
+from fedsim.usercode.calling import class_of
 
 Location = tuple[int | str, ...]
 
@@ -45,17 +46,20 @@ _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
 
 
 def explain(
-    error: ValidationError, model: type[BaseModel], values: Mapping[str, Any], where: str
+    mistakes: Sequence[ErrorDetails],
+    model: type[BaseModel],
+    values: Mapping[str, Any],
+    where: str,
 ) -> str:
     """Return the first of pydantic's errors in words.
 
     Args:
-        error: all of them.
+        mistakes: all of them.
         model: what the values were checked by.
         values: the values.
         where: their place, or an empty string.
     """
-    errors = [(_location(values, e["loc"], e["type"]), e) for e in error.errors()]
+    errors = [(_location(values, e["loc"], e["type"]), e) for e in mistakes]
     location, first = errors[0]
     for place, e in errors:
         # A union reports every member; the member that the value resembles fails deepest inside.
@@ -178,8 +182,7 @@ def _expected(errors: Sequence[ErrorDetails], keys: Sequence[str]) -> str:
 
 def _without_words(error: ErrorDetails) -> str:
     """Return what an exception without a message says."""
-    raised = error.get("ctx", {}).get("error")
-    return f"its check raised {type(raised).__name__}"
+    return f"its check raised {class_of(error.get('ctx', {}).get('error'))}"
 
 
 def _limit(value: object) -> str:

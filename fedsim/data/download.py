@@ -15,8 +15,9 @@ from urllib import request
 from urllib.error import HTTPError, URLError
 
 from fedsim.data.catalogue import DataFile
-from fedsim.errors import DownloadError, cannot_write
+from fedsim.errors import DownloadError
 from fedsim.files import sync
+from fedsim.systemerrors import cannot_write
 
 CHUNK = 1 << 16
 

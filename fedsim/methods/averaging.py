@@ -9,10 +9,15 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from fedsim.errors import ConfigError, require
 from fedsim.privacy.events import Sampling
 from fedsim.privacy.mechanism import SubsampledGaussianMechanism, WeightedAverage
 from fedsim.privacy.weights import WeightSchedule
+
+LEAST_SIGNAL = 0.01
+"""Of a release's noise: if its signal is at most so much, the plan warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +147,30 @@ def averaging(
         )
     except ConfigError as error:
         raise ConfigError(f"method.dp.{error}") from None
+
+
+def warnings_of_noise(
+    aggregator: SubsampledGaussianMechanism | WeightedAverage, last: int
+) -> list[str]:
+    """Return a warning if noise drowns every release, whatever the agents' data; else nothing.
+
+    The signal is at most about that of agents that all send the same vector: of the norm that a
+    clipped vector may have, or if that is less of the root of M. A sample of M independent standard
+    normal weights has about that norm, and a posterior mean of them a smaller one.
+
+    Args:
+        aggregator: what averages the vectors.
+        last: the last release, in which agents count the most alike, so that its noise is least.
+    """
+    if not isinstance(aggregator, SubsampledGaussianMechanism) or aggregator.noise_only:
+        return []
+    one, root = aggregator, math.sqrt(aggregator.features)
+    signal = min(one.clipping_norm, root * math.sqrt(one.regions))
+    ratio = signal / (root * float(np.linalg.norm(one.noise_scale(last))))
+    if ratio > LEAST_SIGNAL:
+        return []
+    return [
+        f"the signal of a release is at most about {ratio:.1g} of its noise: the server's vectors "
+        "are noise; choose a smaller method.dp.clipping_norm or noise_multiplier, or a larger "
+        "sampling_rate (`fedsim privacy plan` proposes some)"
+    ]

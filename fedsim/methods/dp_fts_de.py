@@ -42,7 +42,7 @@ import numpy as np
 
 from fedsim.acquisition import whole_cube
 from fedsim.errors import RunError, require
-from fedsim.methods.averaging import PrivacySettings, averaging
+from fedsim.methods.averaging import PrivacySettings, averaging, warnings_of_noise
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
 from fedsim.methods.messages import FederatedWork, MessageSettings
@@ -154,6 +154,10 @@ class DPFTSDE:
                 costs[emphasis] = aggregator.cost(t)
             found.append(costs[emphasis])
         return [cost for cost in found if not isinstance(cost, Uncharged)]
+
+    def plan_warnings(self) -> list[str]:
+        """Return whether noise drowns the releases."""
+        return warnings_of_noise(self._aggregator(), self._releases - 1) if self._releases else []
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         agents, features = self._context.agents, self._work.settings.features

@@ -44,7 +44,7 @@ import numpy as np
 from fedsim.acquisition import whole_cube
 from fedsim.errors import ConfigError, RunError
 from fedsim.memo import Memo
-from fedsim.methods.averaging import FewReleasesSettings, averaging
+from fedsim.methods.averaging import FewReleasesSettings, averaging, warnings_of_noise
 from fedsim.methods.common import DesignKind, InitialDesign
 from fedsim.methods.dp_fts_de import POSTERIOR_MESSAGE
 from fedsim.methods.local_model import LocalModel, LocalModelSettings
@@ -141,6 +141,10 @@ class DPPrior:
         aggregator = self._aggregator()
         costs = (aggregator.cost(t) for t in self._releases)
         return [cost for cost in costs if not isinstance(cost, Uncharged)]
+
+    def plan_warnings(self) -> list[str]:
+        """Return whether noise drowns the releases."""
+        return warnings_of_noise(self._aggregator(), self._releases[-1]) if self._releases else []
 
     def _aggregator(self) -> SubsampledGaussianMechanism | WeightedAverage:
         dp = None if self._dp is None else self._dp.complete()

@@ -103,6 +103,8 @@ def best_renyi_bound(counted: Counted, delta: float) -> float:
 
     Between two neighbours of the best of :data:`TILTS`: a moment may grow steeply with its order.
     """
+    from scipy.optimize import minimize_scalar  # takes long to import
+
     log_delta = _log_delta(counted, delta)
     bounds = renyi_bounds(counted, delta)
     best = int(np.argmin(bounds)) + 1
@@ -112,8 +114,6 @@ def best_renyi_bound(counted: Counted, delta: float) -> float:
         tilt = np.array([math.exp(log_tilt)])
         moment = math.fsum(c.releases * one.log_moment(float(tilt[0])) for c, one in counted)
         return float(_converted(tilt, np.array([moment]), log_delta)[0])
-
-    from scipy.optimize import minimize_scalar  # takes long to import
 
     found = minimize_scalar(
         bound,

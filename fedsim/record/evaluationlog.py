@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedsim.errors import UNREADABLE, cannot_read, cannot_write
 from fedsim.files import writing
 from fedsim.protocol import AgentId, Proposal
 from fedsim.record.entries import Line, Recorded
 from fedsim.record.lines import LineWriter, unseal
+from fedsim.systemerrors import UNREADABLE, cannot_read, cannot_write
 
 
 class EvaluationLog:

@@ -21,10 +21,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedsim.errors import RunFolderError, cannot_read
+from fedsim.errors import RunFolderError
 from fedsim.record.entries import Entry, Line, entry_from_json
 from fedsim.record.lines import LineWriter, unseal
 from fedsim.record.remedies import RESTART, of_damaged_line
+from fedsim.systemerrors import cannot_read
 
 FORMAT = 3
 READABLE = (1, 2, FORMAT)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from fedsim.errors import cannot_read
+from fedsim.systemerrors import cannot_read
 
 _SEED = re.compile(r"seed-\d{1,18}")
 _FILES = ("config.yaml", "manifest.json", "journal.jsonl")
@@ -16,6 +17,17 @@ def is_seed(folder: Path) -> bool:
     """Return whether a folder is that of a seed; copies such as ``seed-0.bak`` are not."""
     named = _SEED.fullmatch(folder.name) is not None and not (folder / "origin.yaml").exists()
     return named and any((folder / name).exists() for name in _FILES)
+
+
+def obstacle(seed: Path) -> str:
+    """Return what is in the place of a seed's folder, or its variant's, and what to do about it.
+
+    Empty if they are folders, or missing.
+    """
+    for place in (seed.parent, seed):
+        if os.path.lexists(place) and not place.is_dir():
+            return f"{place} is a file, not a folder: remove it first"
+    return ""
 
 
 def number_of(seed: Path) -> int:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedsim.errors import cannot_write
 from fedsim.files import sync, writing
+from fedsim.systemerrors import cannot_write
 
 _SEAL = re.compile(rb',"crc":"([0-9a-f]{8})"}\n\Z')
 

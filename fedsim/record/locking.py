@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from fedsim.errors import RunFolderError, cannot_write
+from fedsim.errors import RunFolderError
 from fedsim.files import sync
+from fedsim.systemerrors import cannot_write
 
 NO_LOCKS = (
     "the run folder's file system has no file locks: do not run or resume this run twice at the "

@@ -18,9 +18,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedsim.errors import Interrupted, UserCodeError, cannot_write
+from fedsim.errors import Interrupted, UserCodeError
 from fedsim.files import writing
 from fedsim.protocol import AgentId
+from fedsim.systemerrors import cannot_write
 
 LARGEST = 4_000_000
 """How large a log may grow, in bytes. A turn that prints more within a second exceeds it."""

@@ -20,10 +20,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from fedsim.errors import RunFolderError, cannot_write, listed
+from fedsim.errors import RunFolderError, listed
 from fedsim.files import NOISE_CONTROL, RESTORE, read_yaml, slugify, write_atomically
 from fedsim.fingerprints import fingerprint_keys
 from fedsim.record.layout import seed_folders
+from fedsim.systemerrors import cannot_write
 from fedsim.usercode.sources import UserCode
 
 FILE = "origin.yaml"

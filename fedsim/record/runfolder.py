@@ -34,14 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsim.errors import (
-    DiskError,
-    RunFolderError,
-    cannot_read,
-    cannot_write,
-    of_option,
-    remedy,
-)
+from fedsim.errors import DiskError, RunFolderError, of_option
 from fedsim.files import (
     arrays_under,
     format_json,
@@ -56,6 +49,7 @@ from fedsim.protocol import State
 from fedsim.record.locking import locked
 from fedsim.record.origin import keep_code
 from fedsim.record.remedies import REMAKE
+from fedsim.systemerrors import cannot_read, cannot_write, of_system
 from fedsim.usercode.sources import NO_CODE, UserCode
 
 RUNS = Path("runs")
@@ -281,16 +275,14 @@ def removed_on_error(folder: Path) -> Iterator[None]:
     A block that ends the whole process leaves it.
 
     Raises:
-        ResourceError: if it failed for lack of room, or of open files.
+        ResourceError: if it failed for lack of room, open files, threads or memory.
     """
-    try:
-        yield
-    except BaseException as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        if folder.parent == RUNS:
-            with suppress(OSError):  # other runs are in it
-                RUNS.rmdir()
-        cause = error.__cause__ if isinstance(error, RunFolderError) else error
-        if isinstance(cause, OSError) and (cause is not error or remedy(cause)):
-            raise cannot_write(folder, cause, begun=False) from cause
-        raise
+    with of_system(begun=False):
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            if folder.parent == RUNS:
+                with suppress(OSError):  # other runs are in it
+                    RUNS.rmdir()
+            raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 import pandas as pd
 
@@ -12,6 +14,16 @@ from fedsim.results.metrics import TIMES
 
 LEVEL = 0.05
 """The probability of a false verdict, over all comparisons of a table."""
+
+
+def with_notes(text: str, notes: Sequence[str]) -> str:
+    """Return a text with notes below it, as the command line has them."""
+    return "\n".join([text, *(f"note: {note}" for note in notes)])
+
+
+def notes_html(notes: Sequence[str]) -> str:
+    """Return notes for a notebook."""
+    return "".join(f"<p>note: {escape(note)}</p>" for note in notes)
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ class Row:
     difference: Difference | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Variants compared with a baseline.
 
@@ -133,11 +145,12 @@ class Comparison:
         )
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{self.frame().to_string(index=False)}"
+        return with_notes(f"{self.title}\n{self.frame().to_string(index=False)}", self.notes)
 
     def csv(self) -> str:
         """Return the data frame as CSV."""
         return str(self.frame().to_csv(index=False))
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.title}</p>{self.frame().to_html(index=False)}"
+        table = f"<p>{escape(self.title)}</p>{self.frame().to_html(index=False)}"
+        return table + notes_html(self.notes)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedsim.errors import FedsimError, RunFolderError
-from fedsim.files import read_yaml, user_path
+from fedsim.files import read_yaml, reading_once, user_path
+from fedsim.record.layout import obstacle
 from fedsim.record.locking import is_locked
 from fedsim.record.origin import Origin
 from fedsim.results.analysis import Run, load
@@ -104,6 +105,7 @@ def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
         yield from _run_folders(one, levels - 1)
 
 
+@reading_once()
 def _summary(folder: Path) -> RunSummary:
     wrong: list[str] = []
 
@@ -198,8 +200,9 @@ def _seed(one: SeedRun) -> _Seed:
 
 def _missing(run: Run) -> list[str]:
     """Return a sentence on each seed whose folder is missing, though others have theirs."""
-    gone = [one.folder.path for one in run.runs if not one.folder.path.exists()]
-    return [f"{one}: its folder is missing" for one in gone] if len(gone) < len(run.runs) else []
+    gone = [one.folder.path for one in run.runs if not one.folder.path.is_dir()]
+    told = [obstacle(one) or f"{one}: its folder is missing" for one in gone]
+    return told if len(gone) < len(run.runs) or any(map(obstacle, gone)) else []
 
 
 def _status(folder: Path, manifests: Sequence[Mapping[str, Any]]) -> str:

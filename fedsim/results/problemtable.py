@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 
 import pandas as pd
 
+from fedsim.results.differences import notes_html, with_notes
 from fedsim.results.judging import Duel, Overall
 from fedsim.results.metrics import TIMES, Metric, sign_of
 from fedsim.results.published import Beside
@@ -142,11 +144,12 @@ class ProblemComparison:
         }
 
     def __repr__(self) -> str:
-        return f"{self.title}\n{self.overall_frame().to_string(index=False)}"
+        text = f"{self.title}\n{self.overall_frame().to_string(index=False)}"
+        return with_notes(text, self.notes)
 
     def _repr_html_(self) -> str:
         tables = self.frame().to_html(index=False) + self.overall_frame().to_html(index=False)
-        return f"<p>{self.title}</p>{tables}"
+        return f"<p>{escape(self.title)}</p>{tables}{notes_html(self.notes)}"
 
 
 def _overall_row(one: Overall) -> dict[str, object]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fedsim.errors import UNREADABLE, DiskError, RunFolderError, cannot_read
+from fedsim.errors import DiskError, RunFolderError
 from fedsim.record.entries import Entry, Recorded, ReleaseEntry, StepEntry
 from fedsim.record.journal import JournalReader, journal_run, journal_sha256
 from fedsim.record.manifest import Facts
@@ -21,6 +21,7 @@ from fedsim.record.runfolder import RunFolder
 from fedsim.record.tally import Scores, Tally
 from fedsim.results.doubts import Doubts
 from fedsim.space import Space
+from fedsim.systemerrors import UNREADABLE, cannot_read
 
 
 @dataclass(frozen=True, slots=True)

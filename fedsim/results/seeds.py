@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsim.errors import RunFolderError
 from fedsim.protocol import AgentId
-from fedsim.record.layout import is_seed, number_of, run_folder_of
+from fedsim.record.layout import is_seed, number_of, obstacle, run_folder_of
 from fedsim.record.locking import is_locked
 from fedsim.record.logs import Printed, read_logs
 from fedsim.record.manifest import Facts
@@ -174,6 +174,8 @@ class SeedRun:
             again = self._resuming
             why = f": {manifest['reason']}" if manifest.get("reason") else ""
             if self.state == "missing":
+                if told := obstacle(self.folder.path):
+                    raise RunFolderError(f"{told}; then {again} runs the seed again")
                 gone = f"{self.folder.path}: its folder is missing"
                 raise RunFolderError(f"{gone}; {again} runs it again")
             raise RunFolderError(
@@ -237,7 +239,7 @@ class SeedRun:
             "seed": self.seed,
             "folder": str(self.folder.path),
             "status": status,
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
+            **({"warnings": list(told)} if (told := self.warnings) else {}),
         }
         if status != "done":
             return found

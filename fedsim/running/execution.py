@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fedsim.config.model import Config
-from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.files import write_atomically
 from fedsim.running.jobs import Job, Keeper, Listener, run_job
 from fedsim.running.measuring import keep
@@ -17,6 +17,7 @@ from fedsim.running.preflight import Checks, most_agents
 from fedsim.running.processes import run_in_processes
 from fedsim.signals import stops_deferred, why_stopped
 from fedsim.simulation.serial import run_serial
+from fedsim.systemerrors import of_system
 from fedsim.usercode.calling import words_of
 from fedsim.usercode.given import how_to_resume
 

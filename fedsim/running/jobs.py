@@ -10,13 +10,14 @@ from typing import Any
 
 from fedsim.config.construct import build_method, build_scenario, targets_of
 from fedsim.config.model import Config, delta_of
-from fedsim.errors import RunFolderError, cannot_write
+from fedsim.errors import RunFolderError
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.manifest import Facts, described, environment, now
 from fedsim.record.progress import Progress
 from fedsim.record.runfolder import RunFolder
 from fedsim.running.known import baseline_of, optima_of, optimal_points_of
 from fedsim.simulation.loop import Simulation
+from fedsim.systemerrors import cannot_write, of_system
 from fedsim.workload import Scenario
 
 SILENT_SECONDS = 10.0
@@ -159,10 +160,11 @@ def run_job(job: Job, backend: str, simulate: Callable[[Scenario], None]) -> Non
     Raises:
         FedsimError: for any failure; the manifest then still says that it is running.
     """
-    scenario = build_scenario(job.simulation.spec)
-    _note_start(job, scenario, backend)
-    simulate(scenario)
-    _finish(job, scenario)
+    with of_system():
+        scenario = build_scenario(job.simulation.spec)
+        _note_start(job, scenario, backend)
+        simulate(scenario)
+        _finish(job, scenario)
 
 
 def _note_start(job: Job, scenario: Scenario, backend: str) -> None:
@@ -218,7 +220,7 @@ def _facts(
     return Facts(
         seed=spec.seed,
         rounds=spec.rounds,
-        agents=scenario.agents,
+        agents=int(scenario.agents),
         direction=scenario.direction,
         optima=None if optima is None else tuple(optima),
         delta=delta_of(job.config, scenario.agents),

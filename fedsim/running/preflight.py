@@ -133,7 +133,7 @@ def _checked(spec: RunSpec, variant: Config, first: bool) -> Checked:
 
         check_supported(Ledger.from_events(costs), make_accountant(privacy.accountant))
     needs, deadline = evaluator.needs(0), variant.deadlines.evaluation
-    found = Checked(scenario.agents, needs, costs, warnings=plan_warnings(method))
+    found = Checked(int(scenario.agents), needs, costs, warnings=plan_warnings(method))
     if not first or (needs is not None and variant.backend != "serial"):
         return found
     return replace(

@@ -20,19 +20,13 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 
 from fedsim.config.model import DeadlinesConfig
-from fedsim.errors import (
-    FedsimError,
-    Interrupted,
-    ResourceError,
-    RunError,
-    UserCodeError,
-    no_process,
-)
+from fedsim.errors import FedsimError, Interrupted, ResourceError, RunError, UserCodeError
 from fedsim.record.logs import unfinished
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import SILENT_SECONDS, Job, Listener
 from fedsim.running.worker import Failed, Finished, Message, Order
 from fedsim.simulation import serial
+from fedsim.systemerrors import no_process
 
 POLL_SECONDS = 0.5
 """How often processes are checked for silence. What they send does not wait for it."""

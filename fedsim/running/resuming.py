@@ -17,7 +17,7 @@ from fedsim.files import RESTORE, read_yaml, write_yaml
 from fedsim.fingerprints import fingerprint_settings
 from fedsim.record.entries import ReleaseEntry, StepEntry
 from fedsim.record.journal import read_journal
-from fedsim.record.layout import seed_folders
+from fedsim.record.layout import obstacle, seed_folders
 from fedsim.record.manifest import now
 from fedsim.record.origin import FILE, Origin, keep_code
 from fedsim.record.runfolder import RunFolder
@@ -120,11 +120,11 @@ def require_whole(folder: Path) -> None:
     seeds = ",".join(map(str, sorted({one.seed for own in lost.values() for one in own})))
     given = given_to(folder)
     config = shlex.quote(str(folder / "config.yaml"))
-    anew = f"run it anew, with seeds {seeds}" if given else f"fedsim run {config} --seeds {seeds}"
+    again = f"run it again with seeds {seeds}" if given else f"fedsim run {config} --seeds {seeds}"
     told = "; ".join(f"{'; '.join(one.name for one in own)}: {why}" for why, own in lost.items())
     raise LostRecordError(
-        f"{folder}: done, but not all of its record is left: {told}. Mend what is damaged, then "
-        f"continue with: {how_to_resume(folder, given)}; or begin a new run: {anew}"
+        f"{folder}: done, but not all of its record is left: {told}. Repair what is "
+        f"damaged, then continue with: {how_to_resume(folder, given)}; or start a new run: {again}"
     )
 
 
@@ -159,6 +159,17 @@ def require_same_record(changed: Changes, folders: Iterable[RunFolder]) -> None:
             raise ConfigError(
                 f"{key}: cannot change any more: {one.path} has {what}; start a new run"
             )
+
+
+def require_places(folders: Iterable[RunFolder]) -> None:
+    """Check that no file is where the folder of a seed belongs.
+
+    Raises:
+        RunFolderError: if one is.
+    """
+    for one in folders:
+        if told := obstacle(one.path):
+            raise RunFolderError(f"{told}, then resume the run again")
 
 
 def note_changes(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fedsim.errors import FedsimError, Interrupted, UserCodeError, of_system
+from fedsim.errors import FedsimError, Interrupted, UserCodeError
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, run_job
 from fedsim.signals import StopSignals
@@ -82,13 +82,13 @@ def _run(job: Job, parent: _Parent) -> Finished | Failed:
         reporter.send()
 
     try:
-        with of_system(), chdir(Path.cwd()):  # an objective may change it
+        with chdir(Path.cwd()):  # an objective may change it
             run_job(job, "serial", simulate)
     except FedsimError as error:
         return Failed(error)
     except KeyboardInterrupt as error:
         return Failed(Interrupted(str(error) or "stopped by SIGINT"))
-    except Exception as error:  # a fault of ours, or no memory
+    except Exception as error:  # a fault of ours
         # The parent has no traceback to show, so it is sent along.
         summary = f"{job.name} failed: {words_of(error)}"
         return Failed(UserCodeError(summary, user_traceback(error)))

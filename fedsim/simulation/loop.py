@@ -120,7 +120,7 @@ def simulate(
         journal = files.enter_context(closing(open_journal(folder.journal, simulation.run)))
         maximize = scenario.direction == "maximize"
         targets = targets_of(method, scenario.agents)
-        tally = Tally(scenario.agents, maximize, folder.manifest().get("optima"), targets)
+        tally = Tally(int(scenario.agents), maximize, folder.manifest().get("optima"), targets)
         recorder = Recorder(timings, transcript, spec.rounds, tally)
         recorder.note_history(start.settled)
         start.settled.clear()  # it may be large, and nobody needs it any more

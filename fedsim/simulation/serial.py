@@ -88,7 +88,7 @@ class _Worker(threading.Thread):
             method = build_method(spec, self.scenario)
             group = AgentGroup(spec, self.scenario, method, evaluator, activity, stopped)
             group.program(0)
-            start = find_start(folder, self.scenario.agents)
+            start = find_start(folder, int(self.scenario.agents))
             history = start.history()
             group.rebuild(sorted({record.agent for record in history}), history)
             # One thread also for libraries that the first agent's objective has loaded.

@@ -7,14 +7,17 @@ coordinates stand for which (:mod:`fedsim.space.cells`); otherwise ``cells`` is 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 
+from fedsim.arguments import as_plain
 from fedsim.errors import ConfigError, nearest, plain, require
 from fedsim.space.cells import Cells, Discrete, Levels, LogCells
 
@@ -53,12 +56,18 @@ class Parameter:
         """Check the ranges.
 
         Raises:
-            ConfigError: if a bound is not finite or not in order, or a log scale has a bound of 0
-                or less, or there are fewer than two levels, or levels are not whole numbers
-                although they must be.
+            ConfigError: if a bound is not a finite number, they are not in order, or a log scale
+                has a bound of 0 or less, or there are fewer than two levels, or levels are not
+                whole numbers although they must be.
         """
-        where, bounds = f"parameter {self.name!r}", f"[{self.lower}, {self.upper}]"
-        finite = math.isfinite(self.upper - self.lower)  # the width must not overflow either
+        for name in ("lower", "upper", "levels"):  # numpy's own are not JSON
+            object.__setattr__(self, name, as_plain(getattr(self, name)))
+        where, bounds = f"parameter {self.name!r}", f"[{plain(self.lower)}, {plain(self.upper)}]"
+        numbers = all(map(_is_real, (self.lower, self.upper)))
+        require(numbers, where, "numbers as bounds", bounds)
+        largest = sys.float_info.max
+        finite = -largest <= self.lower <= largest and -largest <= self.upper <= largest
+        finite = finite and self.upper - self.lower <= largest  # the width must not overflow either
         require(finite, where, "finite bounds", bounds)
         require(self.lower < self.upper, where, "lower < upper", bounds)
         if self.scale not in ("linear", "log"):
@@ -66,8 +75,8 @@ class Parameter:
         if self.scale == "log" and not self.lower > 0:
             raise ConfigError(f"{where}: a log scale needs lower > 0, got {self.lower}")
         if self.levels is not None:
-            whole = self.levels == round(self.levels)
-            require(whole and self.levels >= 2, where, "at least 2 levels", self.levels)
+            whole = _is_real(self.levels) and self.levels % 1 == 0
+            require(whole and self.levels >= 2, where, "at least 2 levels", plain(self.levels))
             require(self.levels <= _LARGEST, where, "at most 2^40 levels", self.levels)
         if not self.integer:
             return
@@ -186,16 +195,18 @@ class Choice:
             ConfigError: if there are fewer than two, two are equal, or one is no value.
         """
         where = f"parameter {self.name!r}"
-        if isinstance(self.options, str) or not isinstance(self.options, Sequence):
-            raise ConfigError(f"{where}: expected a list of options, got {self.options!r}")
-        options = tuple(o.item() if isinstance(o, np.generic) else o for o in self.options)
+        given = as_plain(self.options)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ConfigError(f"{where}: expected a list of options, got {plain(given)}")
+        options = tuple(map(as_plain, given))
         object.__setattr__(self, "options", options)  # hashable, whatever sequence was given
         for option in options:
             valid = isinstance(option, (str, bool, int, float)) and option == option
             require(valid, where, "options that are texts, numbers or booleans", repr(option))
         require(len(options) >= 2, where, "at least 2 options", list(options))
-        different = len(set(options)) == len(options)
-        require(different, where, "options that differ (True equals 1)", list(options))
+        alike = len({(type(option), option) for option in options}) < len(options)
+        expected = "options that differ" + ("" if alike else " (1, 1.0 and True are equal)")
+        require(len(set(options)) == len(options), where, expected, list(options))
 
     @cached_property
     def cells(self) -> Cells:
@@ -237,6 +248,10 @@ class Choice:
 
 
 AnyParameter = Parameter | Choice
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real)
 
 
 def _kind(value: object) -> str:

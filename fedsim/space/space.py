@@ -13,14 +13,14 @@ embedded points, shape (n, E).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsim.errors import ConfigError, nearest
+from fedsim.errors import ConfigError, nearest, plain
 from fedsim.space.cells import Array, Indices
 from fedsim.space.parameters import AnyParameter, Choice, Parameter, Value
 
@@ -73,6 +73,13 @@ class Space:
         Raises:
             ConfigError: if there are none, two share a name, one has none, or is something else.
         """
+        given: object = self.parameters
+        if not isinstance(given, Iterable) or isinstance(given, (str, Mapping)):
+            raise ConfigError(
+                "space: expected a tuple of parameters, such as Space((Parameter('x', 0, 1),)), "
+                f"got {plain(given)}"
+            )
+        object.__setattr__(self, "parameters", tuple(given))  # hashable
         for p in self.parameters:
             if not isinstance(p, (Parameter, Choice)):
                 raise ConfigError(f"space: expected Parameter or Choice, got {p!r}")

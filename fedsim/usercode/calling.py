@@ -13,7 +13,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeGuard, TypeVar
 
-from fedsim.errors import FedsimError, ProtocolError, RunError, UserCodeError, safe_repr
+from fedsim.errors import (
+    ENDINGS,
+    FedsimError,
+    ProtocolError,
+    RunError,
+    UserCodeError,
+    safe_repr,
+)
 
 Ability = TypeVar("Ability")
 Frames = list[traceback.FrameSummary]
@@ -23,9 +30,6 @@ LONGEST_MESSAGE = 2_000
 
 LONGEST_TRACEBACK = 20_000
 """The most characters that are kept of a user's traceback."""
-
-ENDINGS = (Exception, SystemExit, GeneratorExit)
-"""What a user's code may raise without being stopped from outside."""
 
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 _OURS = f"{Path(__file__).parents[1]}{os.sep}"
@@ -49,6 +53,7 @@ def user_code(doing: str) -> Iterator[None]:
         words = message_of(error) or class_of(error)
         raise UserCodeError(f"{doing}: {words}", _users_frames(error)) from None
     except (Exception, SystemExit) as error:
+        # isinstance would ask the error itself.
         if issubclass(type(error), FedsimError) and _text_of(error) is not None:
             raise
         raise UserCodeError(f"{doing}: {words_of(error)}", user_traceback(error)) from None

@@ -120,7 +120,7 @@ class Given:
 def named(raw: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, object]]:
     """Return a configuration with names in place of classes and objects, and those by name.
 
-    Numpy's numbers and arrays become numbers and lists, as a file has them.
+    Numpy's numbers and arrays, tuples and ranges become numbers and lists, as a file has them.
 
     Args:
         raw: the configuration; it is copied.

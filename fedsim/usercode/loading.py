@@ -26,10 +26,10 @@ def load_class(path: str, code: UserCode | None = None) -> type:
         UserCodeError: if importing the module raises.
     """
     module_name, _, class_name = path.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")):
+    if not class_name or not all(part.isidentifier() for part in module_name.split(".")):
         meant = class_path(path)
         hint = f"; did you mean {meant!r}?" if meant else ""
-        raise ConfigError(f"{path}: expected package.module:Class{hint}")
+        raise ConfigError(f"{path!r}: expected package.module:Class{hint}")
     if code is not None:
         activate(code)
     module = _import_module(module_name, path, code.folders if code else ())

@@ -22,7 +22,9 @@ from fedsim.dashboards.agents import facet_chart
 from fedsim.errors import ConfigError, FedsimError, Interrupted, ObjectiveError
 from fedsim.record.progress import Progress
 from fedsim.running.jobs import Job, Listener
-from tests.util.small import UserModule, small
+from fedsim.space import Parameter, Space
+from fedsim.testing import check_scenario
+from tests.util.small import UserModule, body, small
 
 NAMES = {"run", "resume", "load", "best", "plot", "plot_points", "compare", "compare_problems"}
 NAMES |= {"evaluate", "list_runs"}
@@ -258,6 +260,30 @@ class TestPaths:
             assert folder == here / "runs" / "small-1"
         assert len(finished.observations) == len(loaded.observations)
         assert not (here / "runs" / "small-1" / "variant.txt").exists()
+
+
+class TestNumpysNumbers:
+    def test_a_number_of_agents_may_be_numpys(self, here: Path) -> None:
+        class Plain:
+            direction: Any = "maximize"
+            space = Space((Parameter("x", 0, 1),))
+            agents: Any = 2
+
+            def objective(self, agent: int) -> Any:
+                return lambda point, rng: point["x"] + agent
+
+        class Mine(Plain):
+            agents: Any = np.int64(2)
+
+        settings = small(method="dp-fts-de")
+        runs = [fedsim.run({**settings, "scenario": one}) for one in (Plain, Mine)]
+        first, second = (body(run.runs[0].folder.journal) for run in runs)
+        assert first == second
+        check_scenario(Mine())
+        for wrong in (np.int64(0), np.bool_(True), np.float64(2), True, "2"):
+            Mine.agents = wrong
+            with pytest.raises(ConfigError, match=r"its agents: expected a whole number of at"):
+                fedsim.run({**settings, "scenario": Mine})
 
 
 class TestTheRest:

@@ -40,7 +40,7 @@ def test_streams_that_are_replaced_come_back(replace: Callable[[], Any]) -> None
         lambda stream: stream.buffer.detach(),
     ],
 )
-def test_a_stream_that_is_closed_is_opened_anew(
+def test_a_stream_that_is_closed_is_opened_again(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     close: Callable[[io.TextIOWrapper], object],

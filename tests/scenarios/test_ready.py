@@ -16,6 +16,7 @@ from fedsim.errors import MissingDataError
 from fedsim.keys import by_key
 from fedsim.privacy.accountants import default_delta, privacy_loss
 from fedsim.privacy.ledger import Ledger
+from fedsim.privacy.loss_distribution import PldAccountant
 from fedsim.privacy.renyi import MomentsAccountant
 from fedsim.rng import rng
 from fedsim.workload import Scenario
@@ -136,3 +137,33 @@ def test_every_noise_of_fed_warp_has_its_control(name: str) -> None:
             noises[dp["noise_only"]].add(dp["noise_multiplier"])
     assert len(noises[False]) == 2
     assert noises[True] == noises[False]
+
+
+DP_PRIOR = [name for name in ready_names() if name.startswith("dp-prior-")]
+
+
+@pytest.mark.parametrize("name", DP_PRIOR)
+def test_methods_beside_dp_prior_have_its_privacy_loss_and_its_surrogate(name: str) -> None:
+    experiment = prepare(name, (), None)
+    assert len(DP_PRIOR) == 3
+    surrogate = experiment.variants["prior ε=3"].method["surrogate"]
+    found: dict[str, set[tuple[str, str, bool]]] = {}
+    for label, variant in experiment.variants.items():
+        spec = experiment.spec(variant, 0)
+        method = variant.method
+        if label != "TS (papers')":
+            assert method["surrogate"] == surrogate
+        _, _, asked = label.partition("ε=")
+        ledger = Ledger.from_events(planned_costs(build_method(spec, build_scenario(spec))))
+        if not asked:
+            assert ledger.releases == 0
+            continue
+        loss = privacy_loss(ledger, 1e-5, PldAccountant()).epsilon
+        assert 0.99 * float(asked[0]) < loss <= float(asked[0])
+        kind = method["message"].get("kind", "mean")
+        found.setdefault(asked[0], set()).add((method["name"], kind, method["dp"]["noise_only"]))
+    compared = {("dp-prior", "mean"), ("dp-fts-de", "mean"), ("dp-fts-de", "sample")}
+    assert set(found) == {"1", "3"}
+    for methods in found.values():
+        assert {(one, kind) for one, kind, noise in methods if not noise} == compared
+        assert ("dp-prior", "mean", True) in methods

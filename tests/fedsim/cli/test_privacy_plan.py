@@ -87,3 +87,20 @@ def test_bad_options_are_named(changes: dict[str, str], message: str) -> None:
     found = invoke(OPTIONS | changes).exception
     assert isinstance(found, ConfigError)
     assert message in str(found)
+
+
+@pytest.mark.parametrize("changes", [{}, {"--epsilon": "0.01"}, {"--rounds": "1000"}])
+def test_the_table_fits_a_usual_terminal(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    title, head, *rest = invoke(OPTIONS | changes).stdout.splitlines()
+    rows = rest[:7]
+    names = ["method", "messages", "shared", "whole", "releases", "q", "z", "S", "P", "ε"]
+    assert head.split() == names
+    assert max(map(len, (title, head, *rows))) <= 80
+    for place, row in enumerate(rows, 1):
+        number, method, messages, *numbers = row.split()
+        assert (number, method in ("dp-prior", "dp-fts-de")) == (str(place), True)
+        assert messages in ("means", "samples")
+        assert len(list(map(float, numbers))) == 8

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from fedsim.config.construct import build_method, build_scenario, resolve_section, targets_of
+from fedsim.config.construct import (
+    build_method,
+    build_scenario,
+    plan_warnings,
+    planned_costs,
+    resolve_section,
+    targets_of,
+)
 from fedsim.config.spec import RunSpec
 from fedsim.errors import ConfigError, RunError, UserCodeError
+from fedsim.privacy.events import SubsampledGaussian
 from fedsim.usercode.sources import NO_CODE, UserCode
 from tests.util.small import UserModule
 
@@ -145,6 +153,111 @@ class TestSchema:
             resolve("scenario", here, name=f"{name}:Mine")
 
 
+EVENT = SubsampledGaussian(1.0, 1.0, 1.0)
+
+DEFAULTS = """
+    import numpy as np
+    from numpy.typing import NDArray
+    from typing import Any, Callable
+
+    class Mine:
+        def __init__(self{setting}): ...
+
+    class Kept:
+        direction, agents = "maximize", np.int64(2)
+        from fedsim.space import Parameter, Space
+        space = Space((Parameter("x", 0, 1),))
+
+        def __init__(self, scale=np.float32(0.5), count: np.int64 = np.int64(3),
+                     weights=np.ones(2), typed: NDArray[np.float64] = np.zeros((1, 2)),
+                     whole: np.ndarray = np.arange(2), none=np.zeros(0)):
+            self.given = (scale, count, weights, typed, whole, none)
+
+        def objective(self, agent): ...
+"""
+
+
+class TestDefaults:
+    """A default is written into configurations: it must be plain, or have a plain form."""
+
+    @pytest.mark.parametrize(
+        ("setting", "told"),
+        [
+            ("k=max", "<built-in function max>"),
+            ("f: Callable = np.sin", "<ufunc 'sin'>"),
+            ("k=object", "<class 'object'>"),
+            ("k=np.array([{}, 1], dtype=object)", "array([{}, 1], dtype=object)"),
+            ("k=[1, np.sin]", "[1, <ufunc 'sin'>]"),
+            ("k: int = np.ones(2)", "array([1., 1.])"),
+        ],
+    )
+    def test_one_that_no_file_can_hold_is_named(
+        self, here: Path, user_module: UserModule, setting: str, told: str
+    ) -> None:
+        name = f"{user_module(DEFAULTS.format(setting=f', j=1, {setting}'))}:Mine"
+        with pytest.raises(ConfigError) as caught:
+            resolve("scenario", here, name=name)
+        assert str(caught.value) == (
+            f"scenario.{setting[0]}: expected what a file can hold as its default (numbers, "
+            f"texts, booleans, lists, mappings and dataclasses of them), got {told}"
+        )
+
+    def test_a_value_that_no_file_can_hold_is_named(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = f"{user_module(DEFAULTS.format(setting=', k=1'))}:Mine"
+        with pytest.raises(ConfigError, match=r"^scenario.k: .* hold \(.*, got <built-in function"):
+            resolve("scenario", here, name=name, k=max)
+
+    def test_numpys_own_are_numbers_and_lists_in_files_and_numpys_in_the_class(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        name = f"{user_module(DEFAULTS.format(setting=''))}:Kept"
+        found = resolve("scenario", here, name=name)
+        assert found == {
+            "name": name,
+            "scale": 0.5,
+            "count": 3,
+            "weights": [1.0, 1.0],
+            "typed": [[0.0, 0.0]],
+            "whole": [0, 1],
+            "none": [],
+        }
+        for changes in ({}, {"weights": [1, 2, 3], "whole": [7], "none": [0.5]}):
+            built = scenario(here, **resolve("scenario", here, **(found | changes)))
+            scale, count, *arrays = built.given
+            assert (scale, count) == (0.5, 3)
+            assert [array.dtype.kind for array in arrays] == ["f", "f", "i", "f"]
+            assert [array.tolist() for array in arrays] == [
+                changes.get(key, found[key]) for key in ("weights", "typed", "whole", "none")
+            ]
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"weights": ["a"]}, r"weights: expected an array of numbers like array\(\[1., 1.\]\)"),
+            ({"weights": [[1], [2, 3]]}, r"weights: expected an array of numbers like array"),
+            ({"weights": 3}, "weights: expected an array of numbers .*, got 3"),
+            ({"weights": None}, "weights: expected an array of numbers .*, got null"),
+            ({"whole": [0.5]}, r"whole: expected an array of numbers like array\(\[0, 1\]\), got "),
+        ],
+    )
+    def test_what_is_no_such_array(
+        self, here: Path, user_module: UserModule, settings: dict[str, Any], message: str
+    ) -> None:
+        name = f"{user_module(DEFAULTS.format(setting=''))}:Kept"
+        with pytest.raises(ConfigError, match=message):
+            resolve("scenario", here, name=name, **settings)
+
+    def test_one_that_its_annotation_does_not_allow(
+        self, here: Path, user_module: UserModule, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        name = f"{user_module(DEFAULTS.format(setting=', k: int = ' + repr('x')))}:Mine"
+        with pytest.raises(ConfigError, match=r"^scenario.k: expected a whole number, got 'x'$"):
+            scenario(here, **resolve("scenario", here, name=name))
+        assert not recwarn.list
+
+
 class TestNames:
     def test_an_unknown_name_shows_the_nearest(self, here: Path) -> None:
         with pytest.raises(
@@ -160,12 +273,12 @@ class TestNames:
         ):
             resolve("scenario", here, name=name)
 
-    @pytest.mark.parametrize("name", [":X", "a b:X", ".x:X", "a..b:X"])
+    @pytest.mark.parametrize("name", [":X", "a b:X", ".x:X", "a..b:X", "json:"])
     def test_what_is_no_module_at_all(self, here: Path, name: str) -> None:
         with pytest.raises(ConfigError, match=r"expected package.module:Class"):
             resolve("scenario", here, name=name)
 
-    @pytest.mark.parametrize("wanted", ["Mien", "", "Space.x", "SCALE"])
+    @pytest.mark.parametrize("wanted", ["Mien", "Space.x", "SCALE"])
     def test_a_module_without_the_class(
         self, here: Path, user_module: UserModule, wanted: str
     ) -> None:
@@ -426,6 +539,48 @@ class TestUsersChecks:
         assert raised in caught.value.user_traceback
         assert "construct.py" not in caught.value.user_traceback
 
+    def test_an_error_whose_words_fail(self, here: Path, user_module: UserModule) -> None:
+        raised = "raise type('Odd', (ValueError,), {'__str__': lambda self: 1 / 0})"
+        name = f"{user_module(CHECKED.format(kind='Strict', raised=raised))}:Mine"
+        with pytest.raises(UserCodeError, match=r"^scenario: its settings cannot be checked: "):
+            resolve("scenario", here, name=name, inner={"depth": 2})
+
+    def test_a_mistake_in_explaining_is_not_the_users(
+        self, here: Path, user_module: UserModule, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> str:
+            raise LookupError("ours")
+
+        monkeypatch.setattr("fedsim.config.schema.explain", fail)
+        name = f"{user_module(CHECKED.format(kind='Plain', raised='pass'))}:Mine"
+        with pytest.raises(LookupError, match=r"^ours$"):
+            resolve("scenario", here, name=name, inner=5)
+
+    def test_texts_that_a_class_converts_to_numbers(
+        self, here: Path, user_module: UserModule
+    ) -> None:
+        module = user_module(
+            """
+            from typing import Annotated
+            from pydantic import BaseModel, BeforeValidator
+
+            def size(given):
+                return int(given[:-1]) * 1000 if str(given).endswith("k") else given
+
+            class Group(BaseModel):
+                ratio: float = 1.0
+
+            class Mine:
+                def __init__(self, size: Annotated[int, BeforeValidator(size)] = 1,
+                             group: Group = Group()): ...
+            """
+        )
+        assert resolve("scenario", here, name=f"{module}:Mine", size="3k")["size"] == 3000
+        with pytest.raises(ConfigError, match=r"group\.ratio: expected a number, got 'nan'$"):
+            resolve("scenario", here, name=f"{module}:Mine", group={"ratio": "nan"})
+        with pytest.raises(ConfigError, match=r"size: expected a whole number, got '3_0'; did you"):
+            resolve("scenario", here, name=f"{module}:Mine", size="3_0")
+
     def test_a_class_that_has_no_schema(self, here: Path, user_module: UserModule) -> None:
         raised = "raise RuntimeError('mine')"
         name = f"{user_module(CHECKED.format(kind='Schemaless', raised=raised))}:Mine"
@@ -439,7 +594,9 @@ class TestUsersChecks:
 
     def test_a_default_that_no_file_can_hold(self, here: Path, user_module: UserModule) -> None:
         module = user_module("class Mine:\n    def __init__(self, x=object()): ...\n")
-        with pytest.raises(ConfigError, match=r"^scenario: its settings cannot be written to a "):
+        with pytest.raises(
+            ConfigError, match=r"^scenario.x: expected what a file can hold as its "
+        ):
             resolve("scenario", here, name=f"{module}:Mine")
 
 
@@ -449,3 +606,45 @@ def test_a_group_that_is_partly_given_has_the_methods_own_defaults_for_the_rest(
     assert (found["candidates"], found["beta"]) == (100, 0.5)  # the class's own beta is 1
     given = {"name": "fbo-fedgp", "acquisition": {"candidates": 100}}
     assert resolve_section("method", given, NO_CODE)["acquisition"]["beta"] == 1.0
+
+
+class TestPlans:
+    """What a method says before its run is checked where it is read."""
+
+    @staticmethod
+    def method(name: str, returned: Any) -> Any:
+        return type("Mine", (), {name: lambda self: returned})()
+
+    @pytest.mark.parametrize("wrong", [[1], None, 5, "abc", [None], [EVENT, "x"], {EVENT: 1}])
+    def test_costs_that_are_no_events(self, wrong: Any) -> None:
+        words = re.escape(f"expected a list of privacy events, got {wrong!r}"[:80])
+        with pytest.raises(RunError, match=rf"^the method's planned_costs\(\): {words}"):
+            planned_costs(self.method("planned_costs", wrong))
+
+    @pytest.mark.parametrize("wrong", ["watch out", None, 3, [3], ["a", None]])
+    def test_warnings_that_are_no_texts(self, wrong: Any) -> None:
+        with pytest.raises(RunError) as caught:
+            plan_warnings(self.method("plan_warnings", wrong))
+        words = "the method's plan_warnings(): expected a list of texts"
+        assert str(caught.value) == f"{words}, got {wrong!r}"
+
+    def test_any_iterable_will_do(self) -> None:
+        for given in ([EVENT] * 2, (EVENT, EVENT), iter([EVENT, EVENT])):
+            assert planned_costs(self.method("planned_costs", given)) == (EVENT, EVENT)
+        assert planned_costs(self.method("planned_costs", [])) == ()
+        for texts in (["a", "b"], iter("ab")):
+            assert plan_warnings(self.method("plan_warnings", texts)) == ("a", "b")
+
+    @pytest.mark.parametrize("read", [planned_costs, plan_warnings])
+    def test_a_property_that_raises(self, read: Any) -> None:
+        class Mine:
+            @property
+            def planned_costs(self) -> Any:
+                raise KeyError("oh")
+
+            plan_warnings = planned_costs
+
+        with pytest.raises(
+            UserCodeError, match=r"the method failed to return its .*KeyError: 'oh'"
+        ):
+            read(Mine())

@@ -119,6 +119,19 @@ class TestOverrides:
     def test_sections_are_made(self) -> None:
         assert apply_overrides({"a": None}, ["a.b.c=1"]) == {"a": {"b": {"c": 1}}}
 
+    @pytest.mark.parametrize("key", ["method", "scenario.name", "variants.a.method"])
+    def test_a_module_without_a_class_is_a_name(self, key: str) -> None:
+        found: Any = apply_overrides({}, [f"{key}= mine: "])
+        for part in key.split("."):
+            found = found[part]
+        assert found == "mine:"
+
+    def test_other_mappings_stay(self) -> None:
+        assert apply_overrides({}, ["method={a: }", "x=y:"]) == {
+            "method": {"a": None},
+            "x": {"y": None},
+        }
+
     @pytest.mark.parametrize("key", ["a..b", ".a", "a.", "a. .b"])
     def test_names_without_letters(self, key: str) -> None:
         with pytest.raises(ConfigError, match="expected names with one dot between them"):

@@ -13,7 +13,14 @@ import pytest
 
 from fedsim.errors import ResourceError, RunFolderError
 from fedsim.files import read_yaml
-from fedsim.record.runfolder import Checkpoint, RunFolder, begin, new_run_folder
+from fedsim.record.runfolder import (
+    Checkpoint,
+    RunFolder,
+    begin,
+    new_run_folder,
+    removed_on_error,
+)
+from fedsim.systemerrors import cannot_read
 from tests.util.strict import strict_json
 
 
@@ -107,7 +114,18 @@ class TestBegin:
                 raise OSError(errno.ENOSPC, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", no_room)
-        expected = "x-1: cannot be written: No space left on device; nothing was started: make room"
+        expected = (
+            r"x-1/\w+\.yaml: cannot be written: No space left on device; nothing was started: make "
+            "room, then run it again$"
+        )
         with pytest.raises(ResourceError, match=expected):
             begin(folder, {}, {})
+        assert not folder.exists()
+
+    def test_a_file_that_is_elsewhere_is_named_itself(self, tmp_path: Path) -> None:
+        (folder := tmp_path / "x-1").mkdir()
+        denied = PermissionError(errno.EACCES, "Permission denied")
+        expected = "^elsewhere: cannot be read: Permission denied$"
+        with pytest.raises(RunFolderError, match=expected), removed_on_error(folder):
+            raise cannot_read(Path("elsewhere"), denied) from denied
         assert not folder.exists()

@@ -92,7 +92,7 @@ def test_a_configuration_that_is_not_the_runs(
     for text in everywhere(run, capsys):
         assert str(caught.value) in text  # what resume says
     shown = told("show", run, capsys)
-    assert "mend what is damaged, then continue with: fedsim resume run" in shown
+    assert "repair what is damaged, then continue with: fedsim resume run" in shown
     one = listed(run)
     assert (one.status, one.variants, one.rounds) == ("damaged", ("a", "b"), ROUNDS)
     assert (one.jobs, one.done) == (4, 3)
@@ -185,7 +185,7 @@ def test_a_damaged_origin_is_blamed_alone(
         assert "not the configuration" not in text
         assert "move it out" not in text
     shown = told("show", run, capsys)
-    assert "mend what is damaged, then continue with: fedsim resume run" in shown
+    assert "repair what is damaged, then continue with: fedsim resume run" in shown
 
 
 def test_an_origin_of_an_earlier_version_has_no_checksum(run: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,10 @@ def test_unfinished_seeds_are_left_out_and_named(run: Run, here: Path) -> None:
     lost = "a, seed 0: interrupted, 1 of 6 rounds: the end of its journal is lost: "
     assert any(note.startswith(lost) for note in found.notes)
     assert "a: seeds without all rounds to 2 are left out: 0" in found.notes
+    assert repr(found).splitlines()[-len(found.notes) :] == [f"note: {n}" for n in found.notes]
+    assert str(found) == repr(found)
+    shown = found._repr_html_()
+    assert all(f"<p>note: {escape(note)}</p>" in shown for note in found.notes)
 
 
 def test_without_a_finished_seed_half_of_them_decide(run: Run, here: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,3 +178,23 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="nowhere: expected a folder with runs"):
         list_runs(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("labels", [[""], ["a", "b"]])
+def test_each_file_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: list[str]
+) -> None:
+    for label in labels:
+        make(tmp_path / "x-1", {"status": "done"}, {"status": "running"}, label=label)
+    expected, read, whole = list_runs(tmp_path), Counter[Path](), Path.read_text
+
+    def counted(path: Path, *given: Any) -> str:
+        read[path.absolute()] += path.suffix == ".yaml"
+        return whole(path, *given)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    assert list_runs(tmp_path) == expected
+    assert read[tmp_path / "x-1" / "config.yaml"] == read[tmp_path / "x-1" / "origin.yaml"] == 1
+    assert max(read.values()) == 1
+    write_yaml(tmp_path / "x-1" / "config.yaml", {**CONFIG, "name": "y", "seeds": [0, 1]})
+    assert list_runs(tmp_path)[0] != expected[0]  # nothing is kept

@@ -133,8 +133,8 @@ def test_a_resume_of_a_run_that_is_done_says_what_is_lost_and_fails(
     DAMAGES[loss](first.folder.journal)
     words = load(first.folder.path).summaries()[0]["lost"]  # what `fedsim show` says
     told = (
-        f"{folder}: done, but not all of its record is left: a, seed 0: {words}. Mend what is "
-        f"damaged, then continue with: fedsim resume {folder}; or begin a new run: fedsim run "
+        f"{folder}: done, but not all of its record is left: a, seed 0: {words}. Repair what is "
+        f"damaged, then continue with: fedsim resume {folder}; or start a new run: fedsim run "
         f"{folder}/config.yaml --seeds 0"
     )
     capsys.readouterr()

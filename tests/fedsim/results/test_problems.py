@@ -203,6 +203,8 @@ def test_what_is_missing_is_told_and_not_ranked(tmp_path: Path) -> None:
     found = compare_problems(load(run.folder))
     assert ("F3", "mixed") not in found.cells
     assert "F3 is not ranked: no score of mixed" in found.notes
+    assert "\nnote: F3 is not ranked: no score of mixed" in repr(found)
+    assert "<p>note: F3 is not ranked: no score of mixed</p>" in found._repr_html_()
     assert math.isnan(found.cells["F3", "good"].rank)
     good, mixed = found.overall[1:]
     assert (good.wins, mixed.wins, mixed.losses) == (3, 1, 0)

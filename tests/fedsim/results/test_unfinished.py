@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,33 @@ def test_a_seed_whose_folder_is_missing(done: Run, capsys: pytest.CaptureFixture
     again = fedsim.resume(done.folder)
     pd.testing.assert_frame_equal(again.rounds, whole)
     assert [one.state for one in again.runs] == ["done"] * 4
+
+
+@pytest.mark.parametrize("place", ["a/seed-1", "a"])
+@pytest.mark.parametrize("made", [Path.touch, lambda path: path.symlink_to("nowhere")])
+def test_a_file_in_the_place_of_a_folder(
+    done: Run, capsys: pytest.CaptureFixture[str], place: str, made: Callable[[Path], None]
+) -> None:
+    whole = done.rounds
+    path = done.folder.absolute() / place
+    shutil.rmtree(path)
+    made(path)
+    words = f"{path} is a file, not a folder: remove it first"
+    run = load(done.folder.absolute())
+    capsys.readouterr()
+    assert run_command(["show", str(run.folder)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"a, seed 1: {words}" in out
+    assert "repair what is damaged, then continue with: fedsim resume " in out
+    (listed,) = list_runs("runs")
+    assert listed.reason == words.replace(f"{Path.cwd()}/", "")
+    missing = run.read("rounds")[1][-1]
+    assert missing.startswith(f"a, seed 1 is left out: {words}; then `fedsim resume ")
+    with pytest.raises(RunFolderError) as caught:
+        fedsim.resume(done.folder)
+    assert str(caught.value) == f"{words}, then resume the run again"
+    path.unlink()
+    pd.testing.assert_frame_equal(fedsim.resume(done.folder).rounds, whole)
 
 
 def test_a_variant_or_a_configuration_that_is_missing(done: Run) -> None:

@@ -77,7 +77,7 @@ def test_one_advice_everywhere_that_works(
         assert words in text
         assert advice in text
     shown, reason = told("show", run, capsys), str(listed(run).reason)
-    assert "mend what is damaged, then continue with: fedsim resume run" in shown
+    assert "repair what is damaged, then continue with: fedsim resume run" in shown
     assert shown.count(advice) == reason.count(advice) == 1  # also after a resume that failed
     follow(refusal, run / UNFINISHED)
     assert {one.state for one in fedsim.resume(run).runs} == {"done"}
@@ -102,6 +102,6 @@ def test_a_damaged_checkpoint_is_said_once(run: Path, capsys: pytest.CaptureFixt
             assert text.count(words) == 1
         with pytest.raises(RunFolderError, match=r"checkpoint.npz: .*; remove it and resume"):
             fedsim.resume(run)
-        assert "mend what is damaged, then continue with" in told("show", run, capsys)
+        assert "repair what is damaged, then continue with" in told("show", run, capsys)
     (run / UNFINISHED / "state/checkpoint.npz").unlink()
     assert {one.state for one in fedsim.resume(run).runs} == {"done"}

@@ -343,11 +343,21 @@ class TestRefusals:
             ({"lower": math.nan}, "finite bounds"),
             ({"upper": math.inf}, "finite bounds"),
             ({"lower": -1e308, "upper": 1e308}, "finite bounds"),
+            ({"lower": 10**400, "upper": 10**401}, "finite bounds"),
+            (
+                {"lower": "0", "upper": "1"},
+                r"parameter 'p': expected numbers as bounds, got \['0', '1'\]",
+            ),
+            ({"upper": None}, r"numbers as bounds, got \[0.0, null\]"),
+            ({"upper": np.ones(2)}, r"numbers as bounds, got \[0.0, \[1.0, 1.0\]\]"),
             ({"lower": 1.0}, "lower < upper"),
             ({"lower": 0.0, "scale": "log"}, "lower > 0"),
             ({"scale": "cubic"}, "'linear' or 'log'"),
             ({"levels": 1}, "at least 2 levels"),
             ({"levels": 2.5}, "at least 2 levels, got 2.5"),
+            ({"levels": "3"}, "at least 2 levels, got '3'"),
+            ({"levels": math.nan}, "at least 2 levels, got nan"),
+            ({"levels": math.inf}, "at least 2 levels, got inf"),
             ({"levels": 2**41}, r"at most 2\^40 levels"),
             ({"levels": 3, "integer": True}, "whole numbers, got 0.5 among 3 levels"),
             ({"upper": 10.0, "lower": 1.0, "scale": "log", "levels": 3, "integer": True}, "3.16"),
@@ -367,6 +377,20 @@ class TestRefusals:
         wrong: Any = ("a", 0, 1)
         with pytest.raises(ConfigError, match=r"expected Parameter or Choice, got 'a'"):
             Space(wrong)
+        for wrong in (Parameter("a", 0, 1), {"a": (0, 1)}, "a", None):
+            with pytest.raises(
+                ConfigError, match=r"^space: expected a tuple of parameters, such as"
+            ):
+                Space(wrong)
+
+    def test_numpys_numbers_are_pythons(self) -> None:
+        given: Any = {"lower": np.int64(0), "upper": np.float32(4), "levels": np.int32(3)}
+        found = Parameter("p", **given)
+        assert found == Parameter("p", 0, 4.0, levels=3)
+        assert {type(one) for one in (found.lower, found.upper, found.levels)} == {int, float}
+        options: Any = np.array(["a", "b"])
+        assert Choice("c", options).options == ("a", "b")
+        assert Space([Parameter("a", 0, 1)]) == Space((Parameter("a", 0, 1),))  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("point", "message"),
@@ -414,8 +438,10 @@ class TestRefusals:
         ("options", "message"),
         [
             (["a"], "at least 2 options"),
-            (["a", "b", "a"], "options that differ"),
-            ([1, True], "options that differ"),
+            (["a", "b", "a"], r"options that differ, got \['a', 'b', 'a'\]"),
+            ([1, 2, 1], r"options that differ, got \["),
+            ([1, True], r"options that differ \(1, 1.0 and True are equal\), got"),
+            ([2.0, 2], r"options that differ \(1, 1.0 and True are equal\), got"),
             (["a", None], "texts, numbers or booleans, got None"),
             ([1.0, math.nan], "texts, numbers or booleans, got nan"),
             ("ab", "a list of options, got 'ab'"),

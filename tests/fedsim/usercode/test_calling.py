@@ -200,6 +200,12 @@ def test_an_error_is_told_whatever_its_own_code_does(
         assert class_of(error) in text
 
 
-def test_a_value_without_a_text_is_told() -> None:
-    with pytest.raises(RunError, match=r"^reply: expected 1, got <.*Unshown object at"):
-        expect(False, "reply", "1", Unshown())
+class Leaving:
+    def __repr__(self) -> str:
+        raise SystemExit(5)
+
+
+@pytest.mark.parametrize("kind", [Unshown, Leaving])
+def test_a_value_without_a_text_is_told(kind: type) -> None:
+    with pytest.raises(RunError, match=rf"^reply: expected 1, got <.*{kind.__name__} object at"):
+        expect(False, "reply", "1", kind())
