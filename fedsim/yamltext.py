@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -86,9 +88,15 @@ def parse_yaml(text: str) -> Any:
         yaml.YAMLError: if it is not valid, repeats a key, holds itself or is nested too deeply.
     """
     try:
-        return yaml.load(text, _Loader)
+        return deepcopy(_parsed(text))
     except RecursionError:
         raise yaml.YAMLError("nested too deeply") from None
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    """The files of a run are read again and again; a copy takes much less time than the text."""
+    return yaml.load(text, _Loader)
 
 
 def format_yaml(value: Mapping[str, Any]) -> str:

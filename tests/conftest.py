@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 from xdist.scheduler import LoadScopeScheduling
 
-# No deadlines: how long an example takes depends on the machine's load.
-settings.register_profile("fedsim", deadline=None)
+# No deadlines: how long an example takes, or its drawing, depends on the machine's load.
+settings.register_profile("fedsim", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fedsim")
 
 ROOT = Path(__file__).parents[1]

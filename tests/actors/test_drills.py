@@ -102,7 +102,7 @@ def expected(config: dict[str, Any], tmp_path: Path) -> Journals:
 
 @pytest.mark.usefixtures("ray_cluster")
 class TestOneCluster:
-    @drill("dp-fts-de")
+    @drill()  # test_evaluations.py has one seed of dp-fts-de on two hosts
     @pytest.mark.parametrize(
         "agents_per_actor",
         [2, *(pytest.param(spread, marks=pytest.mark.slow) for spread in ("auto", 1))],

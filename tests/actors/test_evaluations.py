@@ -122,6 +122,7 @@ class TestSameResults:
         self, tasks: dict[str, Any], tmp_path: Path
     ) -> None:
         marker = tmp_path / "marker"
+        tasks["method"] = {"name": "random-search", "initial_points": 3}
         config = troubled(tasks, "exit", marker=str(marker))
         fedsim.run(config, out=tmp_path / "run")
         assert marker.exists()
@@ -146,9 +147,9 @@ class TestFailures:
         assert not OURS.search(raised.value.user_traceback)
 
     def test_a_deadline_shows_where_it_hangs(self, tasks: dict[str, Any], tmp_path: Path) -> None:
-        config = troubled(tasks, "hang") | {"deadlines": {"evaluation": 2.0, "start": 300.0}}
+        config = troubled(tasks, "hang") | {"deadlines": {"evaluation": 1.0, "start": 300.0}}
         with pytest.raises(
-            ObjectiveError, match=r"within 2 s \(agent 1, round 0, .*node"
+            ObjectiveError, match=r"within 1 s \(agent 1, round 0, .*node"
         ) as raised:
             fedsim.run(config, out=tmp_path / "run")
         assert "time.sleep(3600)" in raised.value.user_traceback
@@ -270,6 +271,7 @@ def test_what_a_lost_task_means(
 def test_what_was_evaluated_is_not_evaluated_again(tasks: dict[str, Any], tmp_path: Path) -> None:
     """A run that stops in the middle of a step resumes after its last evaluation."""
     diary = tmp_path / "diary"
+    tasks["method"] = {"name": "random-search", "initial_points": 3}
     broken = troubled(tasks, "raise", marker=str(tmp_path / "marker"), diary=str(diary))
     broken["rounds"] = 1
     with pytest.raises(ObjectiveError):

@@ -245,8 +245,8 @@ class TestFailures:
         assert raised.value.exit_code == 3
 
     def test_an_objective_that_hangs(self, one_host: dict[str, Any], tmp_path: Path) -> None:
-        config = troubled(one_host, "hang") | {"deadlines": {"evaluation": 2.0, "start": 300.0}}
-        with pytest.raises(ObjectiveError, match=r"within 2 s \(agent 1, round 0, point") as raised:
+        config = troubled(one_host, "hang") | {"deadlines": {"evaluation": 1.0, "start": 300.0}}
+        with pytest.raises(ObjectiveError, match=r"within 1 s \(agent 1, round 0, point") as raised:
             fedsim.run(config, out=tmp_path / "run")
         assert raised.value.exit_code == 3
 

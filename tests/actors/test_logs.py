@@ -14,10 +14,12 @@ from fedsim.record.logs import Printed, read_log
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
 
+ONE = {"agents_per_actor": "auto"}
+
 
 @pytest.fixture
 def talking(bowl: dict[str, Any]) -> dict[str, Any]:
-    """A small run on two hosts, whose objectives print."""
+    """A small run on two hosts, whose objectives print; ONE has them on one."""
     bowl["scenario"] = {"name": "workloads:Talking"}
     bowl["method"] = {"name": "random-search", "initial_points": 2}
     return {**bowl, "rounds": 2, "backend": "ray"}
@@ -61,6 +63,7 @@ def test_hosts_that_do_not_see_the_run_folder_send_them(
 def test_tasks_prints_are_in_the_run_folder(
     talking: dict[str, Any], tmp_path: Path, far: bool
 ) -> None:
+    talking |= ONE
     talking["scenario"] |= {"cpus": 0.5}
     if far:
         talking["scenario"] |= {"name": "workloads:Far", "folder": str(tmp_path / "run" / "seed-0")}
@@ -87,6 +90,7 @@ def test_a_failure_shows_what_its_agent_printed_last(
     error: type[UserCodeError],
     cpus: float | None,
 ) -> None:
+    talking |= ONE
     talking["scenario"] |= {"trouble": trouble, "cpus": cpus}
     talking["deadlines"]["evaluation"] = 2.0 if trouble == "hang" else 60.0
     with pytest.raises(error) as caught:
@@ -103,6 +107,7 @@ def test_a_failure_shows_what_its_agent_printed_last(
 def test_the_servers_prints_are_told_from_its_agents(
     talking: dict[str, Any], tmp_path: Path
 ) -> None:
+    talking |= ONE
     talking["method"] = {"name": "workloads:Speaker", "fails": True}
     with pytest.raises(UserCodeError, match="the server is broken") as caught:
         fedsim.run(talking, out=tmp_path / "run")

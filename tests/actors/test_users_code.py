@@ -54,13 +54,17 @@ def journals(raw: dict[str, Any], out: str, **arguments: Any) -> list[bytes]:
     return found
 
 
-@pytest.mark.parametrize("tasks", [False, True])
 def test_processes_that_know_another_module_of_the_name_use_the_runs(
-    here: Path, monkeypatch: pytest.MonkeyPatch, tasks: bool
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller's cluster keeps its processes: two folders, and then an edited file."""
-    raw = small(scenario={"name": "mine_3:Mine", "tasks": tasks})
-    for folder, base in (("a", 10), ("b", 50), ("a", 70)):
+    """The caller's cluster keeps its tasks' processes: two folders, an edited file, then hosts."""
+    for folder, base, tasks in (
+        ("a", 10, True),
+        ("b", 50, True),
+        ("a", 70, True),
+        ("b", 90, False),
+    ):
+        raw = small(scenario={"name": "mine_3:Mine", "tasks": tasks})
         write(here / folder, base)
         monkeypatch.chdir(here / folder)
         serial, ray = journals(raw, f"run-{base}")
@@ -92,8 +96,16 @@ class Mine:
         return Black() if self.tasks else lambda point, rng: shifted(point["x"])
 
 
-@pytest.mark.parametrize("tasks", [False, True])
-@pytest.mark.parametrize("kind", ["class", "object"])
+@pytest.mark.parametrize(
+    ("kind", "tasks"),
+    [
+        ("class", True),
+        ("object", False),
+        # As in test_notebook.py.
+        pytest.param("class", False, marks=pytest.mark.slow),
+        pytest.param("object", True, marks=pytest.mark.slow),
+    ],
+)
 def test_classes_and_objects_that_only_this_process_knows(
     here: Path, kind: str, tasks: bool
 ) -> None:

@@ -94,3 +94,11 @@ def test_what_is_written_is_read_back(value: dict[str, Any]) -> None:
     assert parse_yaml(format_yaml(value)) == value
     # And by programs that follow version 1.1, except for numbers that it does not know.
     assert yaml.safe_load(format_yaml({"a": "no", "b": "1:30"})) == {"a": "no", "b": "1:30"}
+
+
+def test_who_changes_what_was_read_changes_nothing_else() -> None:
+    text = "a: &it [1]\nb: *it"
+    found = parse_yaml(text)
+    assert found["a"] is found["b"]
+    found["a"].append(2)
+    assert parse_yaml(text) == {"a": [1], "b": [1]}
