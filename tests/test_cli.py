@@ -403,6 +403,7 @@ class TestProcess:
             "fedsim.results.digits",
             "fedsim.signals",
             "fedsim.streams",
+            "fedsim.systemerrors",
         }
 
     @pytest.mark.parametrize(

@@ -410,8 +410,14 @@ class TestNewcomers:
             ),
             (("--seeds", "0-99999999"), "seeds: expected at most 10000"),
             (("--set", "variants={'': {}}"), "variants: expected a label for every variant"),
-            (("--set", "scenario.name=nowhere:x:"), "scenario.name: expected a name"),
-            (("--set", "scenario={name: 'nowhere:x:'}"), "scenario.name: nowhere:x:: no module"),
+            (
+                ("--set", "scenario.name=nowhere:x:"),
+                "scenario.name: 'nowhere:x:': expected package.module:Class",
+            ),
+            (
+                ("--set", "scenario={name: 'nowhere:x:'}"),
+                "scenario.name: 'nowhere:x:': expected package.module:Class",
+            ),
         ],
     )
     def test_mistakes(

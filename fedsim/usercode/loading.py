@@ -26,7 +26,7 @@ def load_class(path: str, code: UserCode | None = None) -> type:
         UserCodeError: if importing the module raises.
     """
     module_name, _, class_name = path.partition(":")
-    if not class_name or not all(part.isidentifier() for part in module_name.split(".")):
+    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
         meant = class_path(path)
         hint = f"; did you mean {meant!r}?" if meant else ""
         raise ConfigError(f"{path!r}: expected package.module:Class{hint}")
