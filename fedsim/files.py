@@ -14,7 +14,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -97,19 +96,6 @@ def writing() -> Iterator[None]:
             yield
 
 
-_READ: ContextVar[dict[Path, dict[str, Any]]] = ContextVar("read")
-
-
-@contextmanager
-def reading_once() -> Iterator[None]:
-    """Read every YAML file of the block once; what changes meanwhile is not seen."""
-    token = _READ.set({})
-    try:
-        yield
-    finally:
-        _READ.reset(token)
-
-
 def read_yaml(path: Path, *, kept: bool = False) -> dict[str, Any]:
     """Read a mapping from a file.
 
@@ -120,15 +106,6 @@ def read_yaml(path: Path, *, kept: bool = False) -> dict[str, Any]:
     Raises:
         RunFolderError: if the file cannot be read or is not a YAML mapping.
     """
-    known = _READ.get(None)
-    if known is None:
-        return _read_yaml(path, kept)
-    if path not in known:
-        known[path] = _read_yaml(path, kept)
-    return deepcopy(known[path])
-
-
-def _read_yaml(path: Path, kept: bool) -> dict[str, Any]:
     advice = f"; {RESTORE}" if kept else ""
     try:
         found = parse_yaml(path.read_text("utf-8"))

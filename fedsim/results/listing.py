@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedsim.errors import FedsimError, RunFolderError
-from fedsim.files import read_yaml, reading_once, user_path
+from fedsim.files import read_yaml, user_path
 from fedsim.record.layout import obstacle
 from fedsim.record.locking import is_locked
 from fedsim.record.origin import Origin
@@ -105,7 +105,6 @@ def _run_folders(folder: Path, levels: int) -> Iterator[Path]:
         yield from _run_folders(one, levels - 1)
 
 
-@reading_once()
 def _summary(folder: Path) -> RunSummary:
     wrong: list[str] = []
 

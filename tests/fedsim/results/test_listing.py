@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from fedsim.errors import RunFolderError
 from fedsim.files import read_yaml, write_yaml
@@ -181,20 +182,22 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("labels", [[""], ["a", "b"]])
-def test_each_file_is_read_once(
+def test_each_text_is_parsed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: list[str]
 ) -> None:
     for label in labels:
         make(tmp_path / "x-1", {"status": "done"}, {"status": "running"}, label=label)
-    expected, read, whole = list_runs(tmp_path), Counter[Path](), Path.read_text
+    load, parsed = yaml.load, Counter[str]()
 
-    def counted(path: Path, *given: Any) -> str:
-        read[path.absolute()] += path.suffix == ".yaml"
-        return whole(path, *given)
+    def counted(text: str, loader: Any) -> Any:
+        parsed[text] += 1
+        return load(text, loader)
 
-    monkeypatch.setattr(Path, "read_text", counted)
-    assert list_runs(tmp_path) == expected
-    assert read[tmp_path / "x-1" / "config.yaml"] == read[tmp_path / "x-1" / "origin.yaml"] == 1
-    assert max(read.values()) == 1
-    write_yaml(tmp_path / "x-1" / "config.yaml", {**CONFIG, "name": "y", "seeds": [0, 1]})
-    assert list_runs(tmp_path)[0] != expected[0]  # nothing is kept
+    monkeypatch.setattr(yaml, "load", counted)
+    config = {**CONFIG, "name": f"never read before {labels}", "seeds": [0, 1]}
+    write_yaml(tmp_path / "x-1" / "config.yaml", config)
+    assert [run.name for run in list_runs(tmp_path)] == [config["name"]]
+    assert list_runs(tmp_path) == list_runs(tmp_path)
+    assert set(parsed.values()) == {1}
+    write_yaml(tmp_path / "x-1" / "config.yaml", {**config, "name": "y"})
+    assert [run.name for run in list_runs(tmp_path)] == ["y"]
