@@ -26,7 +26,8 @@ def load_class(path: str, code: UserCode | None = None) -> type:
         UserCodeError: if importing the module raises.
     """
     module_name, _, class_name = path.partition(":")
-    if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
+    names = (*module_name.split("."), *class_name.split("."))
+    if not all(name.isidentifier() for name in names):
         meant = class_path(path)
         hint = f"; did you mean {meant!r}?" if meant else ""
         raise ConfigError(f"{path!r}: expected package.module:Class{hint}")
