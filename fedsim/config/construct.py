@@ -8,7 +8,7 @@ supplied by fedsim and cannot be set in a section.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, cast
@@ -68,32 +68,30 @@ def planned_costs(method: Method) -> Sequence[PrivacyEvent]:
         RunError: if they are no privacy events.
         UserCodeError: if the method's code raises.
     """
-    with user_code("the method failed to return its planned costs"):
-        if not offers(method, PlansCosts):
-            return ()
-        given: object = method.planned_costs()
-        found = _items(given)
-        known = found is not None and all(offers(one, PrivacyEvent) for one in found)
-    expect(known, "the method's planned_costs()", "a list of privacy events", given)
-    return found or ()
+    return _listed(
+        method, PlansCosts, "planned_costs", lambda one: offers(one, PrivacyEvent), "privacy events"
+    )
 
 
 def plan_warnings(method: Method) -> tuple[str, ...]:
     """Return what a method warns of before its run; errors as in :func:`planned_costs`."""
-    with user_code("the method failed to return its warnings"):
-        if not offers(method, WarnsOfPlan):
+    return _listed(method, WarnsOfPlan, "plan_warnings", lambda one: isinstance(one, str), "texts")
+
+
+def _listed(
+    method: Method, protocol: type[Any], name: str, fits: Callable[[object], bool], expected: str
+) -> tuple[Any, ...]:
+    """Return what a method's call of this name lists or yields; nothing if it has no such call."""
+    what = name.removeprefix("plan_").replace("_", " ")
+    with user_code(f"the method failed to return its {what}"):
+        if not offers(method, protocol):
             return ()
-        given: object = method.plan_warnings()
-        found = _items(given)
-    known = found is not None and all(isinstance(one, str) for one in found)
-    expect(known, "the method's plan_warnings()", "a list of texts", given)
-    return found or ()
-
-
-def _items(given: object) -> tuple[Any, ...] | None:
-    """Return what is in a list, or what a generator yields; None if it is something else."""
-    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-    return tuple(cast(Iterable[Any], given)) if listed else None
+        given: object = getattr(method, name)()
+        listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+        found = tuple(cast(Iterable[Any], given)) if listed else ()
+        known = listed and all(map(fits, found))
+    expect(known, f"the method's {name}()", f"a list of {expected}", given)
+    return found
 
 
 def targets_of(method: Method, agents: int) -> tuple[AgentId, ...] | None:
